@@ -1,0 +1,51 @@
+package outbox
+
+import "context"
+
+// Sink delivers messages to one destination. Returning nil means that the destination has the message; what
+// an error means is said with Permanent, RetryAfter, Unavailable and Drop, a plain error is a failed attempt.
+// A sink never retries by itself. Deliver is called concurrently, up to the route's slots, but for one key
+// only one call at a time unless the topic's order is none. The context ends at the time limit, when the
+// lease is lost or when the relay stops: context.Cause tells which.
+type Sink interface {
+	Deliver(ctx context.Context, d *Delivery) error
+}
+
+// SinkFunc makes a function a Sink.
+type SinkFunc func(ctx context.Context, d *Delivery) error
+
+// Deliver calls f.
+func (f SinkFunc) Deliver(ctx context.Context, d *Delivery) error { return f(ctx, d) }
+
+// TopicLister is a Sink that takes certain topics only, such as a Mux.
+type TopicLister interface {
+	Sink
+	// Topics returns the patterns it takes.
+	Topics() []string
+}
+
+// Route sends topics to a sink. All routes of one Name share one Sink and are one destination, and the first
+// route with a pattern that covers a topic wins.
+type Route struct {
+	// Name of the destination: 1 to 64 of the characters a-z 0-9 _ -.
+	Name string
+	// Topics are patterns; at least one.
+	Topics []string
+	Sink   Sink
+	// Slots is how many messages the relay holds for this destination at a time. Default 50.
+	Slots int
+	// BatchSize is how many messages one claim takes at most. Default 500, never more than the free slots.
+	BatchSize int
+	// BatchBytes is how many payload bytes the relay holds for this destination at a time. Default 64 MiB;
+	// a larger message is delivered alone.
+	BatchBytes int64
+}
+
+// To routes everything that sink takes to it: all topics, destination "default", or the topics of a
+// TopicLister such as a Mux, destination "handlers".
+func To(sink Sink) []Route {
+	if lister, ok := sink.(TopicLister); ok {
+		return []Route{{Name: "handlers", Topics: lister.Topics(), Sink: sink}}
+	}
+	return []Route{{Name: "default", Topics: []string{">"}, Sink: sink}}
+}
