@@ -68,7 +68,7 @@ func (m Machine) apt(ctx context.Context, args ...string) error {
 
 // lockFile takes an exclusive lock that ends with the process at the latest.
 func lockFile(path string) (unlock func() error, err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}
