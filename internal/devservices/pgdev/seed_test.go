@@ -9,6 +9,9 @@ import (
 
 // TestSeed starts servers in a temporary folder of its own: the first ones together without a seed, then one with it.
 func TestSeed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts several servers")
+	}
 	start(t, Config{})                                          // skips without PostgreSQL
 	dir, err := os.MkdirTemp(os.TempDir(), "outbox-test-seed-") // t.TempDir is closed to the server's account
 	if err != nil {

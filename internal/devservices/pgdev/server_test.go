@@ -161,6 +161,9 @@ func TestServerClose(t *testing.T) {
 }
 
 func TestServerEndsWithKilledParent(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts several servers")
+	}
 	for _, state := range []string{"running", "paused"} {
 		t.Run(state, func(t *testing.T) {
 			start(t, Config{}) // skips without PostgreSQL
