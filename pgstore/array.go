@@ -47,13 +47,9 @@ func (a *textArray) number(n int64) {
 	a.b.WriteString(strconv.FormatInt(n, 10))
 }
 
-// numberOrNull adds an element, a null for zero.
-func (a *textArray) numberOrNull(n int64) {
-	if n == 0 {
-		a.null()
-		return
-	}
-	a.number(n)
+func (a *textArray) bool(v bool) {
+	a.begin()
+	a.b.WriteString(strconv.FormatBool(v))
 }
 
 func (a *textArray) String() string {
