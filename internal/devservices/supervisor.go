@@ -91,6 +91,9 @@ func (s *Supervisor) Run(ctx context.Context, args ...string) error {
 	if s.closed {
 		return fmt.Errorf("run %s: %w", args[0], os.ErrClosed)
 	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("run %s: %w", args[0], context.Cause(ctx))
+	}
 	s.sent++
 	if _, err := fmt.Fprintf(s.stdin, "%d %s\n", s.sent, quote(args)); err != nil {
 		return fmt.Errorf("run %s: supervisor: %w", args[0], err)
@@ -108,9 +111,14 @@ func (s *Supervisor) Run(ctx context.Context, args ...string) error {
 
 // answer reads up to the answer to the last command; an earlier one is of a command that its caller gave up on.
 func (s *Supervisor) answer(ctx context.Context) (status int, err error) {
-	stop := context.AfterFunc(ctx, func() { s.stdout.SetReadDeadline(time.Unix(1, 0)) })
+	fired := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(fired)
+		s.stdout.SetReadDeadline(time.Unix(1, 0))
+	})
 	defer func() {
 		if !stop() {
+			<-fired
 			s.stdout.SetReadDeadline(time.Time{})
 		}
 	}()

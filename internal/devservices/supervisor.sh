@@ -7,7 +7,8 @@
 # commands: a parent that dies while a command runs is noticed right after it.
 
 # A terminal's or a service manager's signals go to every process; this one has to survive them to clean up. Writing
-# an answer to a dead parent must not kill it either.
+# an answer to a dead parent must not kill it either. Commands get the signals' default actions back, or a service
+# would inherit that it ignores them.
 trap '' HUP INT TERM PIPE
 
 dir=$(mktemp -d "$1") && cd "$dir" || exit 1
@@ -15,11 +16,11 @@ echo "$dir"
 exec 2>/dev/null
 
 while IFS= read -r line; do
-	(eval "${line#* }") </dev/null >out 2>&1
+	(trap - HUP INT TERM PIPE; eval "${line#* }") </dev/null >out 2>&1
 	echo "${line%% *} $?"
 done
 
-(eval "$2") </dev/null >/dev/null 2>&1
+(trap - HUP INT TERM PIPE; eval "$2") </dev/null >/dev/null 2>&1
 cd /
 # A process killed a moment ago may still write into the folder.
 rm -rf "$dir" || { sleep 1; rm -rf "$dir"; }

@@ -2,11 +2,11 @@ package pgdev
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 
 	"github.com/outboxrelay/outbox/internal/devservices"
 )
@@ -18,18 +18,16 @@ type seed struct {
 	account   devservices.Account
 }
 
-func newSeed(ctx context.Context, bin string, account devservices.Account) (seed, error) {
-	out, err := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "--version").Output()
+// newSeed is the archive for this version of initdb and these options.
+func newSeed(ctx context.Context, initdb string, options []string, account devservices.Account) (seed, error) {
+	out, err := exec.CommandContext(ctx, initdb, "--version").Output()
 	if err != nil {
 		return seed{}, fmt.Errorf("initdb --version: %w", err)
 	}
-	// "initdb (PostgreSQL) 15.20 (Debian 15.20-0+deb12u1)"
-	words := strings.Fields(string(out))
-	if len(words) < 3 {
-		return seed{}, fmt.Errorf("initdb --version: unexpected answer %q", out)
-	}
+	hash := sha256.New()
+	fmt.Fprintf(hash, "%s %s %q", initdb, out, options)
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("outbox-postgres-seed-%d", account.UID))
-	return seed{dir: dir, file: filepath.Join(dir, words[2]+".tar"), account: account}, nil
+	return seed{dir: dir, file: filepath.Join(dir, fmt.Sprintf("%x.tar", hash.Sum(nil)[:8])), account: account}, nil
 }
 
 // unpack makes the supervisor's folder "data" from the archive; false means that initdb has to.

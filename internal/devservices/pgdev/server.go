@@ -30,6 +30,8 @@ type Server struct {
 	port int
 	sup  *devservices.Supervisor
 
+	cluster *Cluster
+
 	mu     sync.Mutex
 	paused []int // processes stopped by Pause, the postmaster first
 }
@@ -50,9 +52,10 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("start postgres: %w", err)
 	}
 	s := &Server{bin: bin, sup: sup}
-	if err := s.create(ctx, account, cfg); err != nil {
+	if err := s.create(ctx, account, cfg, devservices.FreePort); err != nil {
 		return nil, errors.Join(fmt.Errorf("start postgres: %w", err), sup.Close())
 	}
+	s.cluster = &Cluster{url: s.URL("postgres")}
 	return s, nil
 }
 
@@ -65,7 +68,7 @@ read -r pid <data/postmaster.pid
 }
 
 // create makes the data folder and starts the server, on another port when the chosen one was taken meanwhile.
-func (s *Server) create(ctx context.Context, account devservices.Account, cfg Config) error {
+func (s *Server) create(ctx context.Context, account devservices.Account, cfg Config, freePort func() (int, error)) error {
 	if err := s.initData(ctx, account); err != nil {
 		return err
 	}
@@ -75,7 +78,7 @@ func (s *Server) create(ctx context.Context, account devservices.Account, cfg Co
 		return err
 	}
 	for attempt := 1; ; attempt++ {
-		if s.port, err = devservices.FreePort(); err != nil {
+		if s.port, err = freePort(); err != nil {
 			return err
 		}
 		if err := os.WriteFile(conf, append(original[:len(original):len(original)], cfg.conf(s.port)...), 0o600); err != nil {
@@ -89,16 +92,15 @@ func (s *Server) create(ctx context.Context, account devservices.Account, cfg Co
 }
 
 func (s *Server) initData(ctx context.Context, account devservices.Account) error {
-	seed, err := newSeed(ctx, s.bin, account)
+	options := []string{"-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"}
+	seed, err := newSeed(ctx, s.program("initdb"), options, account)
 	if err != nil {
 		return err
 	}
 	if seed.unpack(ctx, s.sup) {
 		return nil
 	}
-	err = s.sup.Run(ctx, s.program("initdb"), "-D", "data", "-U", "postgres", "--auth=trust", "--encoding=UTF8",
-		"--locale=C", "--no-sync", "--no-instructions")
-	if err != nil {
+	if err := s.sup.Run(ctx, append([]string{s.program("initdb"), "-D", "data"}, options...)...); err != nil {
 		return err
 	}
 	seed.save(ctx, s.sup)
@@ -114,7 +116,7 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop stops the server and returns when it has ended. Its data stays, for Start.
+// Stop stops the server, a paused one too, and returns when it has ended. Its data stays, for Start.
 func (s *Server) Stop(ctx context.Context, mode Mode) error {
 	if err := s.Resume(); err != nil {
 		return err
@@ -131,7 +133,7 @@ func (s *Server) URL(database string) string {
 }
 
 // Cluster gives access to the server's databases.
-func (s *Server) Cluster() *Cluster { return &Cluster{url: s.URL("postgres")} }
+func (s *Server) Cluster() *Cluster { return s.cluster }
 
 // Port is the server's TCP port on 127.0.0.1.
 func (s *Server) Port() int { return s.port }
