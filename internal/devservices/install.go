@@ -42,7 +42,7 @@ func truthy(value string) bool { return value != "" && value != "0" && value != 
 // Install installs system packages with apt-get. Processes that run at the same time take turns, and installed is
 // asked again in between: it reports whether there is nothing left to do.
 func (m Machine) Install(ctx context.Context, installed func() bool, packages ...string) error {
-	unlock, err := lockFile(filepath.Join(os.TempDir(), "outbox-install.lock"))
+	unlock, err := lockFile(filepath.Join(os.TempDir(), fmt.Sprintf("outbox-install-%d.lock", os.Getuid())))
 	if err != nil {
 		return fmt.Errorf("install %s: %w", strings.Join(packages, ", "), err)
 	}
