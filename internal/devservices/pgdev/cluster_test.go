@@ -8,9 +8,22 @@ import (
 	"testing"
 )
 
-func TestClusterCreateFrom(t *testing.T) {
-	s := start(t, Config{})
-	c := s.Cluster()
+// TestCluster runs its parts one after the other on one server; some compare the list of all databases.
+func TestCluster(t *testing.T) {
+	c := start(t, Config{}).Cluster()
+	for name, test := range map[string]func(*testing.T, *Cluster){
+		"CreateFrom":    testClusterCreateFrom,
+		"CreateIsEmpty": testClusterCreateIsEmpty,
+		"PrepareFails":  testClusterPrepareFails,
+		"Drop":          testClusterDrop,
+		"Terminate":     testClusterTerminate,
+		"Close":         testClusterClose,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, c) })
+	}
+}
+
+func testClusterCreateFrom(t *testing.T, c *Cluster) {
 	var prepared atomic.Int32
 	migrate := func(ctx context.Context, url string) error {
 		prepared.Add(1)
@@ -41,8 +54,7 @@ func TestClusterCreateFrom(t *testing.T) {
 	}
 }
 
-func TestClusterCreateIsEmpty(t *testing.T) {
-	c := start(t, Config{}).Cluster()
+func testClusterCreateIsEmpty(t *testing.T, c *Cluster) {
 	name, err := c.Create(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -53,8 +65,7 @@ func TestClusterCreateIsEmpty(t *testing.T) {
 	}
 }
 
-func TestClusterPrepareFails(t *testing.T) {
-	c := start(t, Config{}).Cluster()
+func testClusterPrepareFails(t *testing.T, c *Cluster) {
 	before := databases(t, c)
 	cause := errors.New("no good")
 	calls := 0
@@ -72,8 +83,7 @@ func TestClusterPrepareFails(t *testing.T) {
 	}
 }
 
-func TestClusterDrop(t *testing.T) {
-	c := start(t, Config{}).Cluster()
+func testClusterDrop(t *testing.T, c *Cluster) {
 	before := databases(t, c)
 	name, err := c.Create(t.Context())
 	if err != nil {
@@ -93,8 +103,7 @@ func TestClusterDrop(t *testing.T) {
 	}
 }
 
-func TestClusterTerminate(t *testing.T) {
-	c := start(t, Config{}).Cluster()
+func testClusterTerminate(t *testing.T, c *Cluster) {
 	name, err := c.Create(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -109,16 +118,17 @@ func TestClusterTerminate(t *testing.T) {
 	if err := outside.Ping(t.Context()); err != nil {
 		t.Errorf("another database's connection: %v", err)
 	}
-	if n, err := c.Terminate(t.Context(), ""); n != 1 || err != nil {
-		t.Errorf("Terminate of all = %d, %v; want 1", n, err)
+	// Backends of the other parts may be on their way out, and count.
+	if n, err := c.Terminate(t.Context(), ""); n < 1 || err != nil {
+		t.Errorf("Terminate of all = %d, %v; want at least 1", n, err)
 	}
 	if outside.Ping(t.Context()) == nil {
 		t.Error("a connection still works after all were terminated")
 	}
 }
 
-func TestClusterClose(t *testing.T) {
-	c := start(t, Config{}).Cluster()
+func testClusterClose(t *testing.T, c *Cluster) {
+	c = &Cluster{url: c.url} // the templates of the other parts stay
 	before := databases(t, c)
 	name, err := c.CreateFrom(t.Context(), "any", func(context.Context, string) error { return nil })
 	if err != nil {
