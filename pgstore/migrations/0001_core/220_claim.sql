@@ -324,10 +324,9 @@ begin
     select (select e.floor from edge e),
            (select count(*) from win),
            (select count(*) from win w where w.eligible),
-           (select count(*) from ok) > 0 and (
-               (select count(*) from cand) = p_limit or (select not bool_and(c.fits) from cand c)
+           coalesce((select count(*) >= p_limit or not bool_and(c.fits) from cand c), false)
                or (select count(*) from due) >= greatest(p_limit / 2, 1)
-               or (select count(*) from lost) = 8),
+               or (select count(*) from lost) >= 8,
            (select array_agg(distinct w.key) from win w
             where w.mine and w.key is not null and w.seq < (select e.floor from edge e)
               and w.seq not in (select o.seq from ok o) and w.seq not in (select l.seq from listed l)),
