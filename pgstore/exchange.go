@@ -80,7 +80,8 @@ func send(conn *pgx.Conn, pipeline *pgconn.Pipeline, c call, prepared bool) erro
 	for i, arg := range c.args {
 		oid := c.statement.params[i]
 		formats[i] = types.FormatCodeForOID(oid)
-		encoded, err := types.Encode(oid, formats[i], arg, nil)
+		// An empty buffer, not nil: what is nil afterwards is NULL.
+		encoded, err := types.Encode(oid, formats[i], arg, []byte{})
 		if err != nil {
 			return fmt.Errorf("encode parameter %d of %s: %w", i+1, c.statement.name, err)
 		}

@@ -60,7 +60,7 @@ func newStatements(schema string) (*statements, error) {
 		{&s.beat, "beat", []uint32{uuid, bigint, interval_, uuids, boolean, jsonb, jsonb, boolean,
 			text, integer, text, text, jsonb, text}},
 		{&s.holders, "holders", []uint32{uuid}},
-		{&s.expireDedup, "expire_dedup", []uint32{integer}},
+		{&s.expireDedup, "expire_dedup", []uint32{bigint}},
 		{&s.notify, "notify", []uint32{text}},
 	} {
 		sql, err := queryFiles.ReadFile("queries/" + d.file + ".sql")
