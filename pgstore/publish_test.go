@@ -54,13 +54,19 @@ func commit(t testing.TB, tx pgx.Tx) {
 // publish publishes in a transaction of its own.
 func publish(t testing.TB, conn *pgx.Conn, p *Publisher, ms ...outbox.Message) []outbox.Receipt {
 	t.Helper()
-	tx := begin(t, conn)
-	receipts, err := p.Publish(t.Context(), tx, ms...)
+	receipts, err := tryPublish(t.Context(), conn, pgx.TxOptions{}, p, ms...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	commit(t, tx)
 	return receipts
+}
+
+func tryPublish(ctx context.Context, conn *pgx.Conn, options pgx.TxOptions, p *Publisher, ms ...outbox.Message) (receipts []outbox.Receipt, err error) {
+	err = pgx.BeginTxFunc(ctx, conn, options, func(tx pgx.Tx) error {
+		receipts, err = p.Publish(ctx, tx, ms...)
+		return err
+	})
+	return receipts, err
 }
 
 // hostile are texts that a wrong encoding would change.
