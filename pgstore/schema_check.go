@@ -30,6 +30,9 @@ type appliedMigration struct {
 // checkSchema reports whether this program can work with the schema that is there: outbox.ErrSchemaMissing when it
 // isn't or is older, outbox.ErrSchemaTooNew when it was made for programs newer than this one.
 func checkSchema(ctx context.Context, q queryer, schema string) error {
+	if err := checkSchemaName(schema); err != nil {
+		return err
+	}
 	migrations, err := readMigrations(migrationFiles, "migrations")
 	if err != nil {
 		return err
