@@ -23,7 +23,7 @@ func (s *Store) Claim(ctx context.Context, q outbox.ClaimQuery) (outbox.Batch, e
 	}
 	l := r.lane(q.Destination)
 	batch := outbox.Batch{Wakes: s.signal.seen()}
-	p := l.next(q.Limit)
+	p := l.next(q.Limit, batch.Wakes)
 	answer, claims, err := s.claim(ctx, q, p)
 	if err != nil {
 		l.abandon(p)
@@ -111,7 +111,7 @@ func orEmpty[T any](s []T) []T {
 
 func (r *result) scan(rows pgx.Rows) error {
 	return rows.Scan(&r.state, &r.floor, &r.scanned, &r.yielded, &r.claimed, &r.cut, &r.skipped, &r.heldKeys,
-		&r.blocked, &r.ended, &r.foreign, &r.lostLast, &r.low, &r.stopped, &r.nextDue)
+		&r.blocked, &r.ended, &r.foreign, &r.lostLast, &r.low, &r.stopped, &r.mixed, &r.nextDue)
 }
 
 // fetch gathers the rows of claimed messages.

@@ -104,6 +104,13 @@ func (k *skippedKeys) block(keys []string, now time.Time) {
 	}
 }
 
+// wake ends the rest of all keys: somebody has told that something was freed.
+func (k *skippedKeys) wake() {
+	for i := range k.blocked {
+		k.blocked[i].until = time.Time{}
+	}
+}
+
 // end forgets keys.
 func (k *skippedKeys) end(keys []string) {
 	for _, key := range keys {

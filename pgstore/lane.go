@@ -23,6 +23,8 @@ type lane struct {
 	lostAfter  int64
 	stopped    string // topics that the last claim left alone
 	windowOnly bool   // the other candidates filled the last claim and none could be taken
+	mixed      bool   // other relays have other topics in this lane
+	wakes      uint64 // wake-ups before the last claim
 	sweep      sweep
 }
 
@@ -57,12 +59,17 @@ type result struct {
 	lostLast                          *int64
 	low                               *int64
 	stopped                           *string
+	mixed                             *bool
 	nextDue                           *int64
 }
 
-func (l *lane) next(limit int) probe {
+func (l *lane) next(limit int, wakes uint64) probe {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if wakes != l.wakes {
+		l.wakes = wakes
+		l.keys.wake()
+	}
 	l.window = min(max(l.window, limit), maxWindow)
 	return probe{
 		floor: l.floor, window: l.window, windowOnly: l.windowOnly,
@@ -85,7 +92,7 @@ func (l *lane) advance(p probe, r *result, limit int, claimed []outbox.Claim) (m
 	l.advanceKeys(p, r)
 	l.advanceOffered(p, r, claimed)
 	l.advanceFloor(p, r, limit)
-	l.low = *r.low
+	l.low, l.mixed = *r.low, *r.mixed
 	if r.lostLast != nil {
 		l.lostAfter = *r.lostLast
 	}
@@ -169,4 +176,11 @@ func (l *lane) skip(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.keys.add(key)
+}
+
+// isMixed reports whether a key that is freed here may have its next message in the lane of another relay.
+func (l *lane) isMixed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mixed
 }

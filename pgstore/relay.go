@@ -61,6 +61,14 @@ func (r *relay) whole(claim int64, messages int) bool {
 	return held != nil && held.left == messages
 }
 
+// freesForOthers reports whether settling a message of the claim may free a key for another relay's lane.
+func (r *relay) freesForOthers(claim int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	held := r.held[claim]
+	return held != nil && held.lane.isMixed()
+}
+
 // settled counts settled messages of a claim off, and continues their keys at once.
 func (r *relay) settled(o outbox.Outcome) {
 	r.mu.Lock()

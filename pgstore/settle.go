@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -74,6 +75,9 @@ func (st *settlement) execute(ctx context.Context) error {
 	if len(st.parts) > 0 {
 		calls = append(calls, st.partsCall(st.parts, parts))
 	}
+	if st.notifies() {
+		calls = append(calls, call{statement: st.store.sql.notify, args: []any{""}})
+	}
 	if err := st.send(ctx, calls); err != nil {
 		return err
 	}
@@ -89,6 +93,15 @@ func (st *settlement) execute(ctx context.Context) error {
 	}
 	st.apply(refused, parts)
 	return nil
+}
+
+// notifies reports whether other relays should look: a key may have been freed whose next message is theirs.
+// (That something was given back, outbox.settle tells them itself.)
+func (st *settlement) notifies() bool {
+	if st.known == nil || st.store.cfg.Notify == NotifyOff {
+		return false
+	}
+	return slices.ContainsFunc(st.outcomes, func(o outbox.Outcome) bool { return st.known.freesForOthers(o.Claim.ID) })
 }
 
 func (st *settlement) send(ctx context.Context, calls []call) error {

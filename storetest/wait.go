@@ -21,11 +21,12 @@ func waitCases() []Case {
 // far is a time to wait for that no case reaches.
 const far = time.Hour
 
-// waker is a Store of another process, listening if it has to, until the case ends.
-func (e *env) waker() outbox.Store {
+// waker is a relay of another process for a topic that nobody publishes, listening if its store has to, until
+// the case ends.
+func (e *env) waker() *relay {
 	e.Helper()
-	store := e.h.Open(e.TB)
-	if l, ok := store.(outbox.Listener); ok {
+	r := e.relay(lane("waker", "nobody"))
+	if l, ok := r.store.(outbox.Listener); ok {
 		ctx, cancel := context.WithCancel(e.ctx)
 		done := make(chan struct{})
 		go func() {
@@ -37,11 +38,16 @@ func (e *env) waker() outbox.Store {
 			<-done
 		})
 	}
-	return store
+	return r
+}
+
+// waits waits for what happens from now on.
+func (r *relay) waits(ctx context.Context, until time.Time) error {
+	return r.store.Wait(ctx, r.claim().Wakes, until)
 }
 
 func waitEnds(e *env) {
-	if err := e.waker().Wait(e.ctx, time.Now().Add(20*time.Millisecond)); err != nil {
+	if err := e.waker().waits(e.ctx, time.Now().Add(20*time.Millisecond)); err != nil {
 		e.Errorf("Wait returned %v", err)
 	}
 }
@@ -49,24 +55,26 @@ func waitEnds(e *env) {
 func waitCancelled(e *env) {
 	ctx, cancel := context.WithCancel(e.ctx)
 	cancel()
-	if err := e.waker().Wait(ctx, time.Now().Add(far)); !errors.Is(err, context.Canceled) {
+	w := e.waker()
+	if err := w.store.Wait(ctx, w.claim().Wakes, time.Now().Add(far)); !errors.Is(err, context.Canceled) {
 		e.Errorf("Wait returned %v, want that its context was cancelled", err)
 	}
 }
 
-// wakes demands that Wait returns after act. What happens while Wait is just beginning may be missed by a
-// store, so act is repeated until Wait returns.
+// wakes demands that Wait returns after act. The act is repeated until it does: a store whose connection is
+// being made anew may miss one.
 func (e *env) wakes(act func()) {
 	e.Helper()
 	if !e.h.Features().Notifications {
 		e.Skip("the store has no notifications")
 	}
-	store := e.waker()
-	e.settleDown(store)
+	w := e.waker()
+	e.settleDown(w)
 	ctx, cancel := context.WithTimeout(e.ctx, e.patience)
 	defer cancel()
 	woken := make(chan error, 1)
-	go func() { woken <- store.Wait(ctx, time.Now().Add(far)) }()
+	seen := w.claim().Wakes
+	go func() { woken <- w.store.Wait(ctx, seen, time.Now().Add(far)) }()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -82,12 +90,12 @@ func (e *env) wakes(act func()) {
 
 // settleDown waits until the store has nothing to tell of what happened before, so that the next wake-up is
 // the act's.
-func (e *env) settleDown(store outbox.Store) {
+func (e *env) settleDown(w *relay) {
 	e.Helper()
 	const quiet = 50 * time.Millisecond
 	for start := time.Now(); time.Since(start) < e.patience; {
 		until := time.Now().Add(quiet)
-		e.must(store.Wait(e.ctx, until))
+		e.must(w.waits(e.ctx, until))
 		if !time.Now().Before(until) {
 			return
 		}

@@ -11,7 +11,8 @@
 --
 -- Key rule: a keyed candidate is taken only if no claim that was not locked here holds its key in this
 -- destination, and if no undelivered older message of its key and destination is outside the batch: in
--- message, in waiting or dead with holds. A head that is found this way and that nobody holds takes the place
+-- message, in waiting or dead with holds. The topics of a destination are those of its lanes on all live relays.
+-- A head that is found this way and that nobody holds takes the place
 -- of its key's candidates.
 create function outbox.claim(
     p_relay       uuid,
@@ -45,6 +46,7 @@ create function outbox.claim(
     out lost_last    bigint,   -- the last lost claim looked at
     out low          bigint,
     out stopped      text,     -- which topics were not claimed: closed or paused
+    out mixed        boolean,  -- other relays have other topics in this lane
     out next_due     bigint    -- microseconds until the next waiting row is due
 )
 language plpgsql volatile
@@ -53,8 +55,9 @@ as $$
 declare
     v_now      timestamptz;
     v_beat     bigint;
-    v_take     text;
-    v_free     text;
+    v_take     text;   -- topics of this lane
+    v_dest     text;   -- topics of this destination, on all relays
+    v_free     text;   -- topics without order
     v_stop     text;
     v_floor    bigint;
     v_lost     bigint[];
@@ -87,6 +90,10 @@ begin
         return;
     end if;
     state := 'done';
+    select case when bool_or(d.take = '') then '' else string_agg(d.take, '|') end
+    into v_dest
+    from (select distinct r.destinations -> p_destination ->> 'take' as take from outbox.relay r) d;
+    mixed := v_dest is distinct from v_take;
 
     if exists (select from outbox.control) or p_closed is not null then
         v_stop := outbox.topics_regexp((
@@ -135,7 +142,7 @@ begin
     ),
     -- Scheduled rows hold their key from their first claim on, without saying so in their own row.
     scheduled as materialized (
-        select b.key, b.seq from back b where b.scheduled and b.mine and b.key is not null
+        select b.key, b.seq from back b where b.scheduled and b.topic ~ v_dest and b.key is not null
     ),
     listed as materialized (select s.seq from outbox.listed(low) s(seq)),
     held as materialized (
@@ -158,12 +165,12 @@ begin
                    or hashtext(w.key) not in (select h.hash from held h)
                       and coalesce((select o.seq from outbox.waiting o
                                     where o.key = w.key and o.holds and o.available_at > v_now
-                                      and o.topic ~ v_take and (v_free is null or o.topic !~ v_free)
+                                      and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
                                       and (o.destination is null or o.destination = p_destination)
                                     order by o.seq limit 1) > w.seq, true)
                       and coalesce((select o.seq from outbox.dead o
                                     where o.key = w.key and o.holds
-                                      and o.topic ~ v_take and (v_free is null or o.topic !~ v_free)
+                                      and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
                                       and (o.destination is null or o.destination = p_destination)
                                     order by o.seq limit 1) > w.seq, true))
             order by w.available_at
@@ -189,14 +196,20 @@ begin
         select k.key, hashtext(k.key) in (select h.hash from held h) as held,
                least((select o.seq from outbox.waiting o
                       where o.key = k.key and o.holds and o.available_at > v_now
-                        and o.topic ~ v_take and (v_free is null or o.topic !~ v_free)
+                        and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
                         and (o.destination is null or o.destination = p_destination)
                       order by o.seq limit 1),
                      (select o.seq from outbox.dead o
                       where o.key = k.key and o.holds
-                        and o.topic ~ v_take and (v_free is null or o.topic !~ v_free)
+                        and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
                         and (o.destination is null or o.destination = p_destination)
-                      order by o.seq limit 1)) as block
+                      order by o.seq limit 1),
+                     case when mixed then
+                         (select m.seq from outbox.message m
+                          where m.key = k.key and m.topic ~ v_dest and m.topic !~ v_take
+                            and (v_free is null or m.topic !~ v_free)
+                          order by m.seq limit 1)
+                     end) as block
         from unnest(p_keys) k(key)
     ),
     freed as materialized (
@@ -274,16 +287,16 @@ begin
         select b.*,
                (select m.seq from outbox.message m
                 where m.key = b.key and m.seq < b.hi and m.seq <> all (b.seqs)
-                  and m.topic ~ v_take and (v_free is null or m.topic !~ v_free)
+                  and m.topic ~ v_dest and (v_free is null or m.topic !~ v_free)
                 order by m.seq limit 1) as ready,
                least((select o.seq from outbox.waiting o
                       where o.key = b.key and o.holds and o.seq < b.hi and o.seq <> all (b.seqs)
-                        and o.topic ~ v_take and (v_free is null or o.topic !~ v_free)
+                        and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
                         and (o.destination is null or o.destination = p_destination)
                       order by o.seq limit 1),
                      (select o.seq from outbox.dead o
                       where o.key = b.key and o.holds and o.seq < b.hi
-                        and o.topic ~ v_take and (v_free is null or o.topic !~ v_free)
+                        and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
                         and (o.destination is null or o.destination = p_destination)
                       order by o.seq limit 1),
                      (select min(o.seq) from scheduled o where o.key = b.key and o.seq <> all (b.seqs))) as block
@@ -298,7 +311,7 @@ begin
         ) m
         where p.ready < p.lo and (p.block is null or p.ready < p.block)
           and m.seq not in (select l.seq from listed l)
-          and (v_stop is null or m.topic !~ v_stop)
+          and m.topic ~ v_take and (v_stop is null or m.topic !~ v_stop)
           and (m.bytes <= p.bytes or m.bytes <= p_bytes - (select sum(t.bytes) from taken t))
     ),
     ok as materialized (
