@@ -31,10 +31,10 @@ type Store interface {
 	// token is not known, and removes the relay if none is left; otherwise its lease is left to lapse.
 	// It fails with ErrLeaseLost when the relay is not registered any more.
 	Beat(ctx context.Context, info RelayInfo, known []Token) (Orders, error)
-	// Wait returns at a wake-up later than the one that the last Batch knew (its Wakes), or at the given time,
-	// or with the context's error. It may return early, and a store without notifications only waits for the
-	// time.
-	Wait(ctx context.Context, wakes uint64, until time.Time) error
+	// Wait returns the number of wake-ups so far as soon as there are more than seen, or at the given time, or
+	// with the context's error. A wake-up says that there may be something to claim; it may be for nothing, and
+	// a store without notifications only waits for the time. The first call's seen is 0.
+	Wait(ctx context.Context, seen uint64, until time.Time) (uint64, error)
 	// Maintain does the store's housekeeping, in bounded portions.
 	Maintain(ctx context.Context, q MaintainQuery) (MaintainReport, error)
 }
@@ -72,8 +72,6 @@ type Batch struct {
 	Claims []Claim
 	// More: there was more than was taken; claim again as soon as there is room.
 	More bool
-	// Wakes counts the store's wake-ups before it looked, for Wait.
-	Wakes uint64
 	// NextDue is how long it is until the next waiting message is due; zero if none is known.
 	NextDue time.Duration
 }

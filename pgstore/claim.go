@@ -22,15 +22,13 @@ func (s *Store) Claim(ctx context.Context, q outbox.ClaimQuery) (outbox.Batch, e
 		return outbox.Batch{}, fmt.Errorf("claim for relay %s: %w", q.Relay, outbox.ErrLeaseLost)
 	}
 	l := r.lane(q.Destination)
-	batch := outbox.Batch{Wakes: s.signal.seen()}
-	p := l.next(q.Limit, batch.Wakes)
+	p := l.next(q.Limit, s.signal.seen())
 	answer, claims, err := s.claim(ctx, q, p)
 	if err != nil {
 		l.abandon(p)
 		return outbox.Batch{}, s.explain("claim for "+q.Destination, err)
 	}
-	batch.Claims = claims
-	batch.More = l.advance(p, answer, q.Limit, claims)
+	batch := outbox.Batch{Claims: claims, More: l.advance(p, answer, q.Limit, claims)}
 	if answer.nextDue != nil {
 		batch.NextDue = time.Duration(*answer.nextDue) * time.Microsecond
 	}

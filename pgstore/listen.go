@@ -22,17 +22,17 @@ const (
 // errSilent: LISTEN succeeded and a notification of our own did not arrive.
 var errSilent = errors.New("notifications do not arrive; is there a pooler in transaction mode? Set ListenURL, or Notify to NotifyOff")
 
-// Wait returns at a wake-up later than the given count, or at the time; see outbox.Store.
-func (s *Store) Wait(ctx context.Context, wakes uint64, until time.Time) error {
+// Wait returns at a wake-up or at the time; see outbox.Store.
+func (s *Store) Wait(ctx context.Context, seen uint64, until time.Time) (uint64, error) {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
-	case <-s.signal.after(wakes):
+	case <-s.signal.after(seen):
 	case <-timer.C:
 	case <-ctx.Done():
-		return ctx.Err()
+		return seen, ctx.Err()
 	}
-	return nil
+	return s.signal.seen(), nil
 }
 
 // Listen keeps a connection that listens for notifications until the context is done. After each (re)connection

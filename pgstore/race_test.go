@@ -95,7 +95,7 @@ func claimSoon(t testing.TB, r *testRelay, limit int) []*outbox.Delivery {
 		if ds := r.claim(t, limit); ds != nil {
 			return ds
 		}
-		if err := r.store.Wait(t.Context(), r.store.signal.seen(), time.Now().Add(5*time.Millisecond)); err != nil {
+		if _, err := r.store.Wait(t.Context(), r.store.signal.seen(), time.Now().Add(5*time.Millisecond)); err != nil {
 			t.Fatal(err)
 		}
 	}

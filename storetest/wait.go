@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/outboxrelay/outbox"
@@ -21,12 +22,11 @@ func waitCases() []Case {
 // far is a time to wait for that no case reaches.
 const far = time.Hour
 
-// waker is a relay of another process for a topic that nobody publishes, listening if its store has to, until
-// the case ends.
-func (e *env) waker() *relay {
+// waker is a Store of another process, listening if it has to, until the case ends.
+func (e *env) waker() outbox.Store {
 	e.Helper()
-	r := e.relay(lane("waker", "nobody"))
-	if l, ok := r.store.(outbox.Listener); ok {
+	store := e.h.Open(e.TB)
+	if l, ok := store.(outbox.Listener); ok {
 		ctx, cancel := context.WithCancel(e.ctx)
 		done := make(chan struct{})
 		go func() {
@@ -38,16 +38,11 @@ func (e *env) waker() *relay {
 			<-done
 		})
 	}
-	return r
-}
-
-// waits waits for what happens from now on.
-func (r *relay) waits(ctx context.Context, until time.Time) error {
-	return r.store.Wait(ctx, r.claim().Wakes, until)
+	return store
 }
 
 func waitEnds(e *env) {
-	if err := e.waker().waits(e.ctx, time.Now().Add(20*time.Millisecond)); err != nil {
+	if _, err := e.waker().Wait(e.ctx, math.MaxUint64, time.Now().Add(20*time.Millisecond)); err != nil {
 		e.Errorf("Wait returned %v", err)
 	}
 }
@@ -55,8 +50,7 @@ func waitEnds(e *env) {
 func waitCancelled(e *env) {
 	ctx, cancel := context.WithCancel(e.ctx)
 	cancel()
-	w := e.waker()
-	if err := w.store.Wait(ctx, w.claim().Wakes, time.Now().Add(far)); !errors.Is(err, context.Canceled) {
+	if _, err := e.waker().Wait(ctx, math.MaxUint64, time.Now().Add(far)); !errors.Is(err, context.Canceled) {
 		e.Errorf("Wait returned %v, want that its context was cancelled", err)
 	}
 }
@@ -68,13 +62,15 @@ func (e *env) wakes(act func()) {
 	if !e.h.Features().Notifications {
 		e.Skip("the store has no notifications")
 	}
-	w := e.waker()
-	e.settleDown(w)
+	store := e.waker()
+	seen := e.settleDown(store)
 	ctx, cancel := context.WithTimeout(e.ctx, e.patience)
 	defer cancel()
 	woken := make(chan error, 1)
-	seen := w.claim().Wakes
-	go func() { woken <- w.store.Wait(ctx, seen, time.Now().Add(far)) }()
+	go func() {
+		_, err := store.Wait(ctx, seen, time.Now().Add(far))
+		woken <- err
+	}()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -88,19 +84,22 @@ func (e *env) wakes(act func()) {
 	}
 }
 
-// settleDown waits until the store has nothing to tell of what happened before, so that the next wake-up is
-// the act's.
-func (e *env) settleDown(w *relay) {
+// settleDown waits until the store has nothing to tell of what happened before, and returns the count of
+// wake-ups until then.
+func (e *env) settleDown(store outbox.Store) (seen uint64) {
 	e.Helper()
 	const quiet = 50 * time.Millisecond
 	for start := time.Now(); time.Since(start) < e.patience; {
 		until := time.Now().Add(quiet)
-		e.must(w.waits(e.ctx, until))
-		if !time.Now().Before(until) {
-			return
+		count, err := store.Wait(e.ctx, seen, until)
+		e.must(err)
+		if count == seen && !time.Now().Before(until) {
+			return seen
 		}
+		seen = count
 	}
 	e.Fatal("Wait returns early although nothing happens")
+	return 0
 }
 
 func waitWokenByCommit(e *env) {
