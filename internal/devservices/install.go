@@ -42,7 +42,7 @@ func truthy(value string) bool { return value != "" && value != "0" && value != 
 // Install installs system packages with apt-get. Processes that run at the same time take turns, and installed is
 // asked again in between: it reports whether there is nothing left to do.
 func (m Machine) Install(ctx context.Context, installed func() bool, packages ...string) error {
-	unlock, err := lockFile(filepath.Join(os.TempDir(), "outbox-install.lock"))
+	unlock, err := lockFile(filepath.Join(os.TempDir(), fmt.Sprintf("outbox-install-%d.lock", os.Getuid())))
 	if err != nil {
 		return fmt.Errorf("install %s: %w", strings.Join(packages, ", "), err)
 	}
@@ -68,7 +68,7 @@ func (m Machine) apt(ctx context.Context, args ...string) error {
 
 // lockFile takes an exclusive lock that ends with the process at the latest.
 func lockFile(path string) (unlock func() error, err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -1,2 +1,2 @@
-// Package fence tests what the project's packages import and what a module that imports them is made to require.
+// Package fence holds the rules of the repository that the compiler does not know, as tests.
 package fence

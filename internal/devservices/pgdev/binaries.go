@@ -65,15 +65,15 @@ func candidateDirs(ctx context.Context, patterns []string) []string {
 	return append(dirs, filepath.SplitList(os.Getenv("PATH"))...)
 }
 
-// versionOf is the first number in a path, 0 without one.
-func versionOf(path string) float64 {
+// versionOf is the last number in a path, 0 without one.
+func versionOf(path string) (version float64) {
 	digits := func(r rune) bool { return (r < '0' || r > '9') && r != '.' }
 	for _, field := range strings.FieldsFunc(path, digits) {
 		if v, err := strconv.ParseFloat(field, 64); err == nil {
-			return v
+			version = v
 		}
 	}
-	return 0
+	return version
 }
 
 // complete tells a server's folder from that of a client package, which has a pg_config too.

@@ -52,7 +52,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("start postgres: %w", err)
 	}
 	s := &Server{bin: bin, sup: sup}
-	if err := s.create(ctx, account, cfg, devservices.FreePort); err != nil {
+	if err := s.create(ctx, account, cfg); err != nil {
 		return nil, errors.Join(fmt.Errorf("start postgres: %w", err), sup.Close())
 	}
 	s.cluster = &Cluster{url: s.URL("postgres")}
@@ -67,11 +67,16 @@ read -r pid <data/postmaster.pid
 ` + devservices.Quote(filepath.Join(bin, "pg_ctl")) + ` stop -D data -m immediate -t 20 || kill -KILL "$pid"`
 }
 
-// create makes the data folder and starts the server, on another port when the chosen one was taken meanwhile.
-func (s *Server) create(ctx context.Context, account devservices.Account, cfg Config, freePort func() (int, error)) error {
+// create makes the data folder and starts the server.
+func (s *Server) create(ctx context.Context, account devservices.Account, cfg Config) error {
 	if err := s.initData(ctx, account); err != nil {
 		return err
 	}
+	return s.listen(ctx, cfg, devservices.FreePort)
+}
+
+// listen configures and starts the server, on another port when the chosen one was taken meanwhile.
+func (s *Server) listen(ctx context.Context, cfg Config, freePort func() (int, error)) error {
 	conf := filepath.Join(s.data(), "postgresql.conf")
 	original, err := os.ReadFile(conf)
 	if err != nil {

@@ -17,6 +17,7 @@ as $$
 begin
     perform set_config('enable_seqscan', 'off', true),
             set_config('enable_bitmapscan', 'off', true),
+            set_config('enable_memoize', 'off', true),
             set_config('plan_cache_mode', 'force_generic_plan', true),
             set_config('jit', 'off', true),
             set_config('work_mem', '16MB', true);

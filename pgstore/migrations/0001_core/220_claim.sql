@@ -78,7 +78,7 @@ begin
 
     v_now := clock_timestamp();
     delete from outbox.relay
-    where id in (select r.id from outbox.relay r where r.lease_until < v_now for update skip locked);
+    where id = any (array(select r.id from outbox.relay r where r.lease_until < v_now for update skip locked));
     select r.beat, r.destinations -> p_destination ->> 'take', r.destinations -> p_destination ->> 'free'
     into v_beat, v_take, v_free
     from outbox.relay r where r.id = p_relay;
@@ -324,10 +324,9 @@ begin
     select (select e.floor from edge e),
            (select count(*) from win),
            (select count(*) from win w where w.eligible),
-           (select count(*) from ok) > 0 and (
-               (select count(*) from cand) = p_limit or (select not bool_and(c.fits) from cand c)
+           coalesce((select count(*) >= p_limit or not bool_and(c.fits) from cand c), false)
                or (select count(*) from due) >= greatest(p_limit / 2, 1)
-               or (select count(*) from lost) = 8),
+               or (select count(*) from lost) >= 8,
            (select array_agg(distinct w.key) from win w
             where w.mine and w.key is not null and w.seq < (select e.floor from edge e)
               and w.seq not in (select o.seq from ok o) and w.seq not in (select l.seq from listed l)),
@@ -340,12 +339,11 @@ begin
                   group by f.key
                   having count(*) >= greatest(p_limit / cardinality(p_keys), 1)
                       or not bool_and(f.seq in (select o.seq from ok o)))),
-           (select array_agg(l.id) from lost l
-            where exists (select from back b where b.claim = l.id)
-              and not exists (select from back b where b.claim = l.id and b.mine)),
+           (select array_agg(l.id) filter (where l.id in (select b.claim from back b)
+                and l.id not in (select b.claim from back b where b.mine)) from lost l),
            (select max(l.id) from lost l),
            (select array_agg(l.id) from lost l),
-           (select max(b.lapses) from back b join ok o on o.seq = b.seq where o.relapsed),
+           (select max(case when b.seq in (select o.seq from ok o where o.relapsed) then b.lapses end) from back b),
            (select array_agg(o.seq order by o.seq) from ok o where not o.relapsed),
            (select array_agg(o.hash order by o.seq) from ok o where not o.relapsed),
            (select array_agg(o.seq order by o.seq) from ok o where o.relapsed),

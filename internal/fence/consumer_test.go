@@ -26,25 +26,6 @@ func command(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// foreign are the listed imports that are neither ours nor the standard library's, whose paths have no dot.
-func foreign(imports string) []string {
-	return slices.DeleteFunc(strings.Fields(imports), func(path string) bool {
-		first, _, _ := strings.Cut(path, "/")
-		return !strings.Contains(first, ".") || path == module || strings.HasPrefix(path, module+"/")
-	})
-}
-
-// TestRootImports: the root package needs the standard library and one package for UUIDs.
-func TestRootImports(t *testing.T) {
-	got := foreign(command(t, "../..", "list", "-deps", "."))
-	if want := []string{"github.com/google/uuid"}; !slices.Equal(got, want) {
-		t.Errorf("the root package imports %q, want %q", got, want)
-	}
-	if got := foreign(command(t, "../..", "list", "-deps", "./pgstore")); !slices.Contains(got, "github.com/jackc/pgx/v5") {
-		t.Errorf("the check does not see what pgstore imports: %q", got)
-	}
-}
-
 // requirements makes a module that imports the packages and returns what its go.mod requires after go mod tidy.
 func requirements(t *testing.T, imports ...string) []string {
 	t.Helper()
