@@ -63,6 +63,8 @@ func (c *PublishConfig) validate() error {
 }
 
 var (
+	//go:embed queries/publish_one.sql
+	publishOneSQL string
 	//go:embed queries/publish_insert.sql
 	publishInsertSQL string
 	//go:embed queries/publish_rows.sql
@@ -79,7 +81,7 @@ var (
 type Publisher struct {
 	cfg PublishConfig
 
-	insertSQL, rowsSQL, inTransactionSQL string
+	oneSQL, insertSQL, rowsSQL, inTransactionSQL string
 }
 
 // NewPublisher makes a Publisher. A nil cfg means the defaults. The error is a *outbox.FieldError.
@@ -90,6 +92,7 @@ func NewPublisher(cfg *PublishConfig) (*Publisher, error) {
 	}
 	return &Publisher{
 		cfg:              c,
+		oneSQL:           render(publishOneSQL, c.Schema),
 		insertSQL:        render(publishInsertSQL, c.Schema),
 		rowsSQL:          render(publishRowsSQL, c.Schema),
 		inTransactionSQL: render(inTransactionSQL, c.Schema),
@@ -151,15 +154,24 @@ func (p *Publisher) publish(ctx context.Context, s session, notify bool, ms []ou
 
 // send publishes one chunk by one statement and appends its receipts.
 func (p *Publisher) send(ctx context.Context, s session, notify bool, es []entry, receipts []outbox.Receipt) ([]outbox.Receipt, error) {
-	if allPlain(es) {
-		if err := s.exec(ctx, p.insertSQL, insertArgs(es, notify)...); err != nil {
-			return nil, err
-		}
-		for i := range es {
-			receipts = append(receipts, outbox.Receipt{ID: es[i].ID})
-		}
-		return receipts, nil
+	if !allPlain(es) {
+		return p.sendRows(ctx, s, notify, es, receipts)
 	}
+	query, args := p.insertSQL, insertArgs
+	if len(es) == 1 {
+		query, args = p.oneSQL, oneArgs
+	}
+	if err := s.exec(ctx, query, args(es, notify)...); err != nil {
+		return nil, err
+	}
+	for i := range es {
+		receipts = append(receipts, outbox.Receipt{ID: es[i].ID})
+	}
+	return receipts, nil
+}
+
+// sendRows sends messages of which some may be duplicates.
+func (p *Publisher) sendRows(ctx context.Context, s session, notify bool, es []entry, receipts []outbox.Receipt) ([]outbox.Receipt, error) {
 	published, err := s.published(ctx, p.rowsSQL, rowsArgs(es, notify)...)
 	if err != nil {
 		return nil, err
@@ -168,11 +180,11 @@ func (p *Publisher) send(ctx context.Context, s session, notify bool, es []entry
 		return nil, fmt.Errorf("%d answers for %d messages", len(published), len(es))
 	}
 	for i, ok := range published {
+		receipt := outbox.Receipt{Duplicate: true}
 		if ok {
-			receipts = append(receipts, outbox.Receipt{ID: es[i].ID})
-		} else {
-			receipts = append(receipts, outbox.Receipt{Duplicate: true})
+			receipt = outbox.Receipt{ID: es[i].ID}
 		}
+		receipts = append(receipts, receipt)
 	}
 	return receipts, nil
 }

@@ -79,6 +79,21 @@ func chunkLen(es []entry) int {
 	return len(es)
 }
 
+// oneArgs are the arguments of publish_one.sql.
+func oneArgs(es []entry, notify bool) []any {
+	e := &es[0]
+	return []any{e.ID.String(), e.Topic, orNull(e.Key), joinPayloads(es), headersJSON(e.Headers),
+		orNull(maxAttempts(e.MaxAttempts)), orNull(interval(e.BrokerTTL)), orNull(timestamp(e.ExpiresAt)),
+		orNull(interval(e.TTL)), notifyWord(notify)}
+}
+
+func orNull(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
 // insertArgs are the arguments of publish_insert.sql.
 func insertArgs(es []entry, notify bool) []any {
 	return append(commonArgs(es), notifyWord(notify))

@@ -16,12 +16,6 @@ import (
 // publishFunction publishes a message by the SQL function, as a client in any language would.
 func publishFunction(t testing.TB, conn *pgx.Conn, m outbox.Message) outbox.Receipt {
 	t.Helper()
-	null := func(s string) any {
-		if s == "" {
-			return nil
-		}
-		return s
-	}
 	payload := m.Payload
 	if payload == nil {
 		payload = []byte{}
@@ -35,9 +29,9 @@ func publishFunction(t testing.TB, conn *pgx.Conn, m outbox.Message) outbox.Rece
 		content_type => $5, ttl => $6::text::interval, expires_at => $7::text::timestamptz,
 		broker_ttl => $8::text::interval, dedup_key => $9, max_attempts => $10::text::int, id => $11::text::uuid,
 		deliver_at => $12::text::timestamptz)`,
-		m.Topic, payload, null(m.Key), headersJSON(m.Headers), null(m.ContentType), null(interval(m.TTL)),
-		null(timestamp(m.ExpiresAt)), null(interval(m.BrokerTTL)), null(m.DedupKey), null(maxAttempts(m.MaxAttempts)),
-		ownID, null(timestamp(m.DeliverAt))).Scan(&id)
+		m.Topic, payload, orNull(m.Key), headersJSON(m.Headers), orNull(m.ContentType), orNull(interval(m.TTL)),
+		orNull(timestamp(m.ExpiresAt)), orNull(interval(m.BrokerTTL)), orNull(m.DedupKey), orNull(maxAttempts(m.MaxAttempts)),
+		ownID, orNull(timestamp(m.DeliverAt))).Scan(&id)
 	if err != nil {
 		t.Fatal(err)
 	}
