@@ -1,0 +1,24 @@
+package outboxtest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/outboxrelay/outbox"
+)
+
+// Deliver hands one message to a sink or mux as a relay would: checked and completed as by Publish, first
+// attempt. It returns the handler's error. A message that Publish would refuse fails the test.
+func Deliver(t testing.TB, sink outbox.Sink, m outbox.Message) error {
+	t.Helper()
+	now := time.Now()
+	prepared, err := outbox.Prepare(m, outbox.MaxPayloadCeiling)
+	if err != nil {
+		t.Fatalf("the message could not be published: %v", err)
+	}
+	r := &row{Message: prepared, seq: 1, publishedAt: now, expiresAt: prepared.ExpiresAt}
+	if prepared.TTL > 0 {
+		r.expiresAt = now.Add(prepared.TTL)
+	}
+	return sink.Deliver(t.Context(), r.delivery(now, outbox.ClaimRef{}))
+}

@@ -1,0 +1,71 @@
+package outboxtest
+
+import (
+	"bytes"
+	"maps"
+	"time"
+
+	"github.com/outboxrelay/outbox"
+)
+
+type state uint8
+
+const (
+	ready state = iota
+	waiting
+	dead
+)
+
+// row is a message as it is kept. At most one claim lists it.
+type row struct {
+	outbox.Message
+	seq         int64
+	publishedAt time.Time
+	expiresAt   time.Time // zero: never
+	state       state
+	availableAt time.Time // of a waiting one
+	holds       bool      // a waiting one holds its key: it has been claimed before
+	attempts    int
+	class, text string // of the last failure
+
+	claim   *claim
+	heldKey string // the key that it holds through its claim; empty for order none
+}
+
+// isDue reports whether the message may be delivered now, as far as it alone is concerned.
+func (r *row) isDue(now time.Time) bool {
+	return r.state == ready || r.state == waiting && !r.availableAt.After(now)
+}
+
+// holdsKey reports whether younger messages of the key must wait for this one.
+func (r *row) holdsKey() bool {
+	return r.state == ready || r.state == waiting && r.holds
+}
+
+// postpone makes the message wait until t, never longer than it lives.
+func (r *row) postpone(t time.Time) {
+	if !r.expiresAt.IsZero() && t.After(r.expiresAt) {
+		t = r.expiresAt
+	}
+	r.state, r.availableAt = waiting, t
+}
+
+// delivery is what a claim hands out. Bytes and headers are copies, as if read from a database, so nobody
+// can change the message.
+func (r *row) delivery(now time.Time, ref outbox.ClaimRef) *outbox.Delivery {
+	d := &outbox.Delivery{
+		Message: outbox.Message{
+			ID: r.ID, Topic: r.Topic, Key: r.Key, Payload: bytes.Clone(r.Payload), DedupKey: r.DedupKey,
+			ExpiresAt: r.expiresAt, BrokerTTL: r.BrokerTTL, MaxAttempts: r.MaxAttempts,
+		},
+		Seq:         r.seq,
+		Attempt:     r.attempts + 1,
+		PublishedAt: r.publishedAt,
+		Claim:       ref,
+	}
+	d.SetHeaders(maps.Clone(r.Headers))
+	if !r.expiresAt.IsZero() {
+		d.Deadline = time.Now().Add(r.expiresAt.Sub(now))
+	}
+	return d
+}

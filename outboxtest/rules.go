@@ -1,0 +1,54 @@
+package outboxtest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/outboxrelay/outbox"
+)
+
+// rules are the decisions on which the guarantees rest. They are gathered here as functions, so that a test
+// can show the conformance suite a store that has one of them wrong, and see it fail.
+type rules struct {
+	// lapsed: the relay's claims may be taken over.
+	lapsed func(r *relay, now time.Time) bool
+	// forgotten: the relay does not know of its claim, since it is older than the heartbeat before this one
+	// and not named. The answer of a claim may be lost; without this rule its lease would be extended for ever.
+	forgotten func(c *claim, beat int64, known []outbox.Token) bool
+	// owns: the claim is still the one that the reference means, and still the relay's. The fence.
+	owns func(c *claim, ref outbox.ClaimRef) bool
+	// takes: the lane may claim messages of the topic.
+	takes func(lane outbox.LaneInfo, closed outbox.TopicSet, topic string) bool
+	// blocks: a claim of a live relay keeps a lane of the destination from claiming the key.
+	blocks func(c *claim, key, destination string) bool
+	// inOrder: an older message of the key that is not a candidate ends the run before the younger one.
+	inOrder func(older *row) bool
+	// sameClaim: messages of these two lapse counts may share a claim.
+	sameClaim func(a, b int) bool
+	// nextClaim returns the id of a new claim, never used before.
+	nextClaim func(b *box) int64
+}
+
+func soundRules() rules {
+	return rules{
+		lapsed: func(r *relay, now time.Time) bool { return !now.Before(r.leaseUntil) },
+		forgotten: func(c *claim, beat int64, known []outbox.Token) bool {
+			return c.beat < beat && !slices.Contains(known, c.token)
+		},
+		owns: func(c *claim, ref outbox.ClaimRef) bool {
+			return c != nil && c.relay == ref.Relay && !c.relay.IsZero()
+		},
+		takes: func(lane outbox.LaneInfo, closed outbox.TopicSet, topic string) bool {
+			return lane.Topics.Contains(topic) && !closed.Contains(topic)
+		},
+		blocks: func(c *claim, key, destination string) bool {
+			return c.destination == destination && c.holds(key)
+		},
+		inOrder:   (*row).holdsKey,
+		sameClaim: func(a, b int) bool { return (a > 0) == (b > 0) },
+		nextClaim: func(b *box) int64 {
+			b.lastClaim++
+			return b.lastClaim
+		},
+	}
+}

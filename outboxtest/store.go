@@ -1,0 +1,77 @@
+package outboxtest
+
+import (
+	"sync"
+	"time"
+
+	"github.com/outboxrelay/outbox"
+)
+
+// Store is an outbox in memory and implements [outbox.Store]. It lives as long as the value. All methods may
+// be called concurrently. Give each relay a Store of its own, made by Peer, as each process would have one:
+// a wake-up is told to one Wait of every Store.
+type Store struct {
+	box  *box
+	seen uint64 // the notifications that Wait has told of; guarded by box.mu
+}
+
+var _ outbox.Store = (*Store)(nil)
+
+// Option changes a default of NewStore.
+type Option func(*box)
+
+// WithClock replaces time.Now as the clock that the outbox goes by, for leases, delays and expiry. It must be
+// safe for concurrent use.
+func WithClock(now func() time.Time) Option { return func(b *box) { b.now = now } }
+
+// WithMaxPayload replaces outbox.DefaultMaxPayload, in bytes.
+func WithMaxPayload(n int) Option { return func(b *box) { b.maxPayload = n } }
+
+// WithDedupWindow keeps dedup keys and ids taken for at least this long after publishing, even when the
+// message is gone. Default 0.
+func WithDedupWindow(d time.Duration) Option { return func(b *box) { b.dedupWindow = d } }
+
+// NewStore makes an empty outbox.
+func NewStore(options ...Option) *Store {
+	b := &box{
+		now:    time.Now,
+		rules:  soundRules(),
+		rows:   map[int64]*row{},
+		claims: map[int64]*claim{},
+		relays: map[outbox.ID]*relay{},
+		names:  map[name]*reservation{},
+		ended:  map[outbox.OutcomeKind]int{},
+		wake:   make(chan struct{}),
+	}
+	for _, option := range options {
+		option(b)
+	}
+	return &Store{box: b}
+}
+
+// Peer returns another Store on the same outbox, as another process would have.
+func (s *Store) Peer() *Store {
+	s.box.mu.Lock()
+	defer s.box.mu.Unlock()
+	return &Store{box: s.box, seen: s.box.notified}
+}
+
+// box is the outbox that Stores share. One mutex makes every operation atomic, which is what the single
+// transaction of each does in a database.
+type box struct {
+	now         func() time.Time
+	maxPayload  int
+	dedupWindow time.Duration
+	rules       rules
+
+	mu        sync.Mutex
+	lastSeq   int64
+	lastClaim int64
+	rows      map[int64]*row // committed, and undelivered or dead
+	claims    map[int64]*claim
+	relays    map[outbox.ID]*relay
+	names     map[name]*reservation
+	ended     map[outbox.OutcomeKind]int
+	notified  uint64
+	wake      chan struct{} // closed and replaced by every notification
+}
