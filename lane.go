@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"context"
 	"sync"
 	"time"
 )
@@ -24,19 +23,18 @@ type lane struct {
 	breaker *breaker
 	signal  chan struct{} // room may have come; one pending signal is enough
 
-	mu         sync.Mutex
-	queue      []run // from head on: runs that no worker has taken
-	head       int
-	workers    map[*worker]struct{}
-	starting   bool          // a worker has been started and has not taken a run yet
-	idle       chan struct{} // closed while there is no worker
-	held       int           // messages claimed whose delivery has not ended: never more than slots
-	unsettled  int           // messages whose delivery has ended and whose outcome is not stored
-	bytes      int64         // payloads of the held ones
-	freeSince  time.Time     // when the first of the free slots came free
-	wanting    bool          // the loop waits for room
-	poked      bool          // work may have come since the last claim
-	cancelWait context.CancelFunc
+	mu        sync.Mutex
+	queue     []run // from head on: runs that no worker has taken
+	head      int
+	workers   map[*worker]struct{}
+	starting  bool          // a worker has been started and has not taken a run yet
+	idle      chan struct{} // closed while there is no worker
+	held      int           // messages claimed whose delivery has not ended: never more than slots
+	unsettled int           // messages whose delivery has ended and whose outcome is not stored
+	bytes     int64         // payloads of the held ones
+	freeSince time.Time     // when the first of the free slots came free
+	wanting   bool          // the loop waits for room
+	poked     bool          // work may have come since the last claim
 
 	// the loop's own
 	lastWork time.Time
@@ -162,11 +160,11 @@ func (l *lane) settled(n int, keys bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.unsettled -= n
-	if l.wanting && l.fits() {
-		l.kick()
-	}
 	if keys || l.r.once && l.held == 0 && l.unsettled == 0 {
-		l.pokeLocked()
+		l.poked = true
+		l.kick()
+	} else if l.wanting && l.fits() {
+		l.kick()
 	}
 }
 
@@ -177,19 +175,12 @@ func (l *lane) kick() {
 	}
 }
 
-// poke ends the lane's rest: there may be something to claim.
+// poke tells that there may be something to claim; it counts until the next claim.
 func (l *lane) poke() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.pokeLocked()
-	l.kick()
-}
-
-func (l *lane) pokeLocked() {
 	l.poked = true
-	if l.cancelWait != nil {
-		l.cancelWait()
-	}
+	l.mu.Unlock()
+	l.kick()
 }
 
 // await waits for a signal, at most d.
@@ -219,43 +210,31 @@ func (l *lane) rest(s *session, nextDue time.Duration) {
 	if g := l.breaker.gate(now); !g.opens.IsZero() {
 		pause = min(pause, max(g.opens.Sub(now), 0))
 	}
-	l.wait(s, now.Add(pause))
-}
-
-func (l *lane) wait(s *session, until time.Time) {
-	ctx, cancel := context.WithCancel(s.waits)
-	defer cancel()
-	if !l.beginWait(cancel) {
-		return
-	}
-	defer l.endWait()
 	l.r.event(Event{Kind: EventWaiting, Destination: l.name})
-	err := l.r.store.Wait(ctx, until)
-	switch {
-	case ctx.Err() != nil:
-	case err != nil:
-		l.r.storeFailed("wait", err)
-		s.sleep(l.backoff.next())
-	case time.Now().Before(until):
-		l.lastWork = time.Now() // woken
+	l.awaitPoke(s, now.Add(pause))
+}
+
+// awaitPoke waits until there may be something to claim, or until the time.
+func (l *lane) awaitPoke(s *session, until time.Time) {
+	for s.waits.Err() == nil {
+		if l.takePoke() {
+			l.lastWork = time.Now()
+			return
+		}
+		left := time.Until(until)
+		if left <= 0 {
+			return
+		}
+		l.await(s, left)
 	}
 }
 
-// beginWait makes the wait known to poke, unless that has been called since the last claim.
-func (l *lane) beginWait(cancel context.CancelFunc) bool {
+func (l *lane) takePoke() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.poked {
-		return false
-	}
-	l.cancelWait = cancel
-	return true
-}
-
-func (l *lane) endWait() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.cancelWait = nil
+	poked := l.poked
+	l.poked = false
+	return poked
 }
 
 // clearQueue takes back the runs that no worker has begun.

@@ -19,6 +19,7 @@ import (
 //
 //	for the whole of Run      settle loop   settle.go    stores outcomes, one call at a time
 //	                          watch         watch.go     stuck handlers, wall clock, summary line
+//	                          wake-ups      wake.go      Wait of the store, for all lanes
 //	                          maintain      maintain.go  the store's housekeeping
 //	                          listener      –            Listener.Listen of the store, if it has one
 //	for each session          lease loop    lease.go     heartbeats, until everything is settled
@@ -230,6 +231,7 @@ func (r *running) startHelpers() (end func()) {
 	go r.settler.loop()
 	wg.Go(r.watch)
 	wg.Go(func() { r.maintain(ctx) })
+	wg.Go(func() { r.passWakeUps(ctx) })
 	if listener, ok := r.store.(Listener); ok {
 		wg.Go(func() { listener.Listen(ctx) })
 	}
