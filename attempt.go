@@ -40,9 +40,7 @@ func (a *attempt) end(now time.Time) (cause error) {
 		a.cancel()
 	} else {
 		cause = context.Cause(a.session.ctx)
-		ended, cancel := context.WithCancel(a.session.ctx)
-		cancel()
-		a.inner = ended
+		a.inner = a.session.after
 	}
 	if cause == nil && !now.Before(a.deadline) {
 		cause = ErrHandlerTimeout

@@ -86,6 +86,8 @@ func (l *lane) awaitRoom(s *session) (int, bool) {
 			return 0, false
 		case g.all:
 			wait = untilOpen(g, now)
+		case g.probe && !l.empty(): // what is still here goes first, and may be the probe
+			wait = hotPoll
 		case limit > 0 && g.probe:
 			return 1, true
 		case limit > 0:

@@ -37,6 +37,7 @@ type session struct {
 
 	ctx    context.Context // of deliveries; its cause is ErrLeaseLost or ErrShutdown
 	cancel context.CancelCauseFunc
+	after  context.Context // what a handler that kept its context finds: cancelled
 	waits  context.Context // of the lanes' waiting: ends before, when the relay stops claiming
 	halt   context.CancelFunc
 	claims context.Context // of claim calls under way, which a stopping relay lets end if they are quick
@@ -61,6 +62,9 @@ type session struct {
 func newSession(r *running) *session {
 	s := &session{r: r, id: NewID(), kick: make(chan struct{}, 1), tokens: map[Token]struct{}{}}
 	s.ctx, s.cancel = context.WithCancelCause(r.base)
+	after, cancel := context.WithCancel(s.ctx)
+	cancel()
+	s.after = after
 	s.waits, s.halt = context.WithCancel(s.ctx)
 	s.claims, s.abort = context.WithCancel(s.ctx)
 	return s
