@@ -6,3 +6,5 @@ require (
 	github.com/google/uuid v1.6.0
 	go.uber.org/goleak v1.3.0
 )
+
+require pgregory.net/rapid v1.3.0

@@ -147,9 +147,9 @@ func testLateResult(t *testing.T, other bool) {
 func TestFenced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &faultyStore{Store: outboxtest.NewStore()}
-		down := false
+		var down atomic.Bool
 		store.beat = func(ctx context.Context, info outbox.RelayInfo, known []outbox.Token) (outbox.Orders, error) {
-			if down {
+			if down.Load() {
 				return outbox.Orders{}, errDown
 			}
 			return store.Store.Beat(ctx, info, known)
@@ -162,7 +162,7 @@ func TestFenced(t *testing.T) {
 		}
 		r := start(t, store, wait(release), outbox.Config{Hooks: evs.hooks()})
 		synctest.Wait()
-		down = true
+		down.Store(true)
 		time.Sleep(31 * time.Second)
 		peer := start(t, store.Store.Peer(), wait(otherRelease), outbox.Config{})
 		time.Sleep(time.Second)
@@ -688,7 +688,8 @@ func testRandomFaults(t *testing.T, rnd *rand.Rand) {
 	store := outboxtest.NewStore()
 	const keys, total = 10, 1500
 	var mu sync.Mutex
-	chance := func(n int) bool { mu.Lock(); defer mu.Unlock(); return rnd.IntN(n) == 0 }
+	pick := func(n int) int { mu.Lock(); defer mu.Unlock(); return rnd.IntN(n) }
+	chance := func(n int) bool { return pick(n) == 0 }
 	next := map[string]int{} // per key: the first deliveries so far
 	done := map[outbox.ID]int{}
 	var evs events
@@ -758,7 +759,7 @@ func testRandomFaults(t *testing.T, rnd *rand.Rand) {
 	count := map[string]int{}
 	for i := range total {
 		key := ""
-		if k := rnd.IntN(keys + 2); k < keys {
+		if k := pick(keys + 2); k < keys {
 			key = fmt.Sprint("k", k)
 		}
 		publish(t, store, message("a", key, fmt.Sprint(count[key])))

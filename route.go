@@ -17,6 +17,7 @@ const (
 	defaultBatchBytes = 64 << 20
 	maxSlots          = 100_000
 	maxBatchSize      = 1000 // a claim lists at most so many messages
+	maxBatchBytes     = 1 << 40
 	maxNameBytes      = 64
 )
 
@@ -54,22 +55,29 @@ func laneSpecs(routes []Route) ([]*laneSpec, error) {
 	return lanes, nil
 }
 
-// join adds a route to its lane; topics that the route leaves to its sink are filled in.
+// join adds a route to its lane.
 func (l *laneSpec) join(field string, r *Route) error {
-	lister, _ := cmp.Or(r.Sink, l.sink).(TopicLister)
-	if len(r.Topics) == 0 && lister != nil {
-		r.Topics = lister.Topics()
-	} else if err := checkPatterns(field+".Topics", r.Topics); err != nil {
-		return errors.Join(err, l.joinSink(field, r.Sink))
-	}
 	return errors.Join(
 		checkName(field+".Name", r.Name),
 		l.joinSink(field, r.Sink),
-		checkTaken(field, r.Topics, lister),
+		l.joinTopics(field+".Topics", r),
 		joinSize(field+".Slots", &l.slots, r.Slots, maxSlots),
 		joinSize(field+".BatchSize", &l.batchSize, r.BatchSize, maxBatchSize),
-		joinSize(field+".BatchBytes", &l.batchBytes, r.BatchBytes, 1<<40),
+		joinSize(field+".BatchBytes", &l.batchBytes, r.BatchBytes, maxBatchBytes),
 	)
+}
+
+// joinTopics checks a route's topics, or fills in all that its sink takes.
+func (l *laneSpec) joinTopics(field string, r *Route) error {
+	lister, _ := l.sink.(TopicLister)
+	if len(r.Topics) == 0 && lister != nil {
+		r.Topics = lister.Topics()
+		return nil
+	}
+	if err := checkPatterns(field, r.Topics); err != nil {
+		return err
+	}
+	return checkTaken(field, r.Topics, lister)
 }
 
 func checkName(field, name string) error {
@@ -114,7 +122,7 @@ func checkTaken(field string, topics []string, lister TopicLister) error {
 	var errs []error
 	for i, topic := range topics {
 		if !slices.ContainsFunc(taken, func(pattern string) bool { return covers(pattern, topic) }) {
-			errs = append(errs, fieldError(fmt.Sprintf("%s.Topics[%d]", field, i), topic, "the sink has no handler for all of it"))
+			errs = append(errs, fieldError(fmt.Sprintf("%s[%d]", field, i), topic, "the sink has no handler for all of it"))
 		}
 	}
 	return errors.Join(errs...)
