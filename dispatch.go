@@ -79,6 +79,7 @@ func (l *lane) dispatch(claims []*heldClaim) {
 		}
 		l.held += len(c.ds)
 		l.r.inFlight.Add(int64(len(c.ds)))
+		l.r.claimed.Add(int64(len(c.ds)))
 		l.queue = c.appendRuns(l.queue, &l.r.policies)
 	}
 	l.spawn()

@@ -174,6 +174,7 @@ type running struct {
 	done    chan struct{}
 
 	inFlight   atomic.Int64 // messages held by all lanes
+	claimed    atomic.Int64 // messages claimed by all lanes so far
 	counters   counters
 	summarised Counts // by the last summary line
 	troubles   troubles
@@ -297,15 +298,14 @@ const (
 // when it returns, the lease loop only if the lease is lost.
 func (r *running) serve(ctx context.Context, s *session) served {
 	s.keep = newKeeper(s)
-	var loops sync.WaitGroup
-	for _, l := range r.lanes {
-		loops.Go(func() { l.loop(s) })
-	}
 	if len(r.lanes) == 0 {
 		r.setReady()
 	}
 	ended := make(chan struct{})
-	go func() { loops.Wait(); close(ended) }()
+	go func() {
+		defer close(ended)
+		r.runLanes(s)
+	}()
 	var idle <-chan struct{}
 	if r.once {
 		idle = ended
@@ -326,6 +326,20 @@ func (r *running) serve(ctx context.Context, s *session) served {
 	defer patience.Stop()
 	<-ended
 	return why
+}
+
+// runLanes runs the lanes' loops until the session stops. A relay that runs until idle goes round until no lane
+// has claimed anything: what one delivers may have published for another.
+func (r *running) runLanes(s *session) {
+	for again := true; again; {
+		before := r.claimed.Load()
+		var loops sync.WaitGroup
+		for _, l := range r.lanes {
+			loops.Go(func() { l.loop(s) })
+		}
+		loops.Wait()
+		again = s.waits.Err() == nil && r.claimed.Load() != before
+	}
 }
 
 // restart cleans up after a lost lease.

@@ -534,6 +534,28 @@ func TestRunUntilIdle(t *testing.T) {
 	})
 }
 
+// TestRunUntilIdleAcrossDestinations: what a delivery publishes for a destination that was idle already is due too.
+func TestRunUntilIdleAcrossDestinations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, second := outboxtest.NewStore(), &outboxtest.Recorder{}
+		publish(t, store, message("a", "", "1"))
+		first := outbox.SinkFunc(func(ctx context.Context, d *outbox.Delivery) error {
+			time.Sleep(time.Second)
+			_, err := store.Publish(ctx, message("b", "", "2"))
+			return err
+		})
+		relay, err := outbox.NewRelay(store, []outbox.Route{
+			{Name: "second", Topics: []string{"b"}, Sink: second}, {Name: "first", Topics: []string{"a"}, Sink: first},
+		}, &outbox.Config{Logger: quiet()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if counts, err := relay.RunUntilIdle(t.Context()); err != nil || counts.Delivered != 2 || len(second.Deliveries()) != 1 {
+			t.Errorf("%+v, %v", counts, err)
+		}
+	})
+}
+
 func TestRunUntilIdleStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := outboxtest.NewStore()

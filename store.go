@@ -31,7 +31,8 @@ type Store interface {
 	// removes the relay. It fails with ErrLeaseLost when the relay is not registered any more.
 	Beat(ctx context.Context, info RelayInfo, known []Token) (Orders, error)
 	// Wait returns when there may be something to claim, or at the given time, or with the context's error.
-	// It may return early, and a store without notifications only waits for the time.
+	// What happened since the last Wait returned counts too. It may return early, and a store without
+	// notifications only waits for the time. A relay calls it from one goroutine, for all its lanes.
 	Wait(ctx context.Context, until time.Time) error
 	// Maintain does the store's housekeeping, in bounded portions.
 	Maintain(ctx context.Context, q MaintainQuery) (MaintainReport, error)
