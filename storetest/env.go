@@ -1,0 +1,116 @@
+package storetest
+
+import (
+	"context"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/outboxrelay/outbox"
+)
+
+// env is what a case works with.
+type env struct {
+	testing.TB
+	ctx      context.Context
+	h        Harness
+	patience time.Duration
+}
+
+// msg is a message whose payload is its label.
+func msg(topic, key, label string) outbox.Message {
+	return outbox.Message{Topic: topic, Key: key, Payload: []byte(label)}
+}
+
+// begin starts a transaction and publishes in it.
+func (e *env) begin(ms ...outbox.Message) Tx {
+	e.Helper()
+	tx, err := e.h.Begin(e.ctx)
+	e.must(err)
+	if len(ms) > 0 {
+		e.publishIn(tx, ms...)
+	}
+	return tx
+}
+
+func (e *env) publishIn(tx Tx, ms ...outbox.Message) []outbox.Receipt {
+	e.Helper()
+	receipts, err := tx.Publish(e.ctx, ms...)
+	e.must(err)
+	if len(receipts) != len(ms) {
+		e.Fatalf("%d receipts for %d messages", len(receipts), len(ms))
+	}
+	return receipts
+}
+
+// publish publishes in a transaction of its own and commits it.
+func (e *env) publish(ms ...outbox.Message) []outbox.Receipt {
+	e.Helper()
+	tx := e.begin()
+	receipts := e.publishIn(tx, ms...)
+	e.commit(tx)
+	return receipts
+}
+
+func (e *env) commit(tx Tx) {
+	e.Helper()
+	e.must(tx.Commit(e.ctx))
+}
+
+func (e *env) rollback(tx Tx) {
+	e.Helper()
+	e.must(tx.Rollback(e.ctx))
+}
+
+// advance lets time pass while the given relays live.
+func (e *env) advance(d time.Duration, living ...*relay) {
+	e.Helper()
+	step := d
+	for _, r := range living {
+		step = min(step, r.info.Lease/2)
+	}
+	for ; d > 0; d -= step {
+		e.must(e.h.Advance(e.ctx, min(step, d)))
+		for _, r := range living {
+			r.beat()
+		}
+	}
+}
+
+func (e *env) counts() Counts {
+	e.Helper()
+	c, err := e.h.Counts(e.ctx)
+	e.must(err)
+	return c
+}
+
+func (e *env) dead() []Dead {
+	e.Helper()
+	ds, err := e.h.Dead(e.ctx)
+	e.must(err)
+	return ds
+}
+
+func (e *env) must(err error) {
+	e.Helper()
+	if err != nil {
+		e.Fatalf("unexpected error: %v", err)
+	}
+}
+
+// equal ends the case unless got is want.
+func (e *env) equal(what string, got, want any) {
+	e.Helper()
+	if !reflect.DeepEqual(got, want) {
+		e.Fatalf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// labels returns the payloads as texts.
+func labels(ds []*outbox.Delivery) []string {
+	texts := make([]string, len(ds))
+	for i, d := range ds {
+		texts[i] = string(d.Payload)
+	}
+	return texts
+}

@@ -1,0 +1,64 @@
+package storetest
+
+import "github.com/outboxrelay/outbox"
+
+func tokenCases() []Case {
+	return []Case{
+		{"the first beat that does not name a token keeps its claim, the second gives it back", AtLeastOnce, lostAnswer},
+		{"a claim whose token is named is kept for ever", NoDouble, namedTokensAreKept},
+		{"a beat gives back only what its own relay has forgotten", NoDouble, othersClaimsAreKept},
+		{"a claim's id is never used again", NoDouble, claimIDsAreUnique},
+	}
+}
+
+func lostAnswer(e *env) {
+	r, other := e.relay(), e.relay()
+	r.beat()
+	e.publish(msg("a", "", "1"), msg("a", "k", "2"))
+	lost := r.take(2)
+	r.known = nil
+	r.beat()
+	other.takesNothing()
+	r.beat()
+	for _, c := range other.claimUntil(2) {
+		e.equal("lapses", c.Lapses, 0)
+		e.equal("attempt", c.Deliveries[0].Attempt, 1)
+	}
+	e.fenced(r, lost...)
+	e.equal("claims of the living relay", len(r.claim().Claims), 0)
+}
+
+func namedTokensAreKept(e *env) {
+	r, other := e.relay(), e.relay()
+	e.publish(msg("a", "", "1"), msg("a", "k", "2"))
+	ds := append(r.take(1, limit(1)), r.take(1)...)
+	for range 6 {
+		r.beat()
+		other.takesNothing()
+	}
+	r.deliver(ds...)
+}
+
+func othersClaimsAreKept(e *env) {
+	r, other := e.relay(), e.relay()
+	e.publish(msg("a", "", "1"))
+	ds := r.takes("1")
+	for range 3 {
+		other.beat()
+	}
+	other.takesNothing()
+	r.deliver(ds...)
+}
+
+func claimIDsAreUnique(e *env) {
+	r := e.relay()
+	e.publish(msg("a", "k", "1"))
+	first := r.takes("1")
+	r.settled(outcomes(outbox.GivenBack, first...)...)
+	second := r.takes("1")
+	if first[0].Claim == second[0].Claim {
+		e.Errorf("two claims are called %v", first[0].Claim)
+	}
+	e.fenced(r, first...)
+	r.deliver(second...)
+}
