@@ -11,79 +11,83 @@ import (
 	"github.com/outboxrelay/outbox"
 )
 
-// TestPrepare covers every limit at its boundary. An empty field: accepted.
-func TestPrepare(t *testing.T) {
-	headers := func(n int) map[string]string {
-		h := map[string]string{}
-		for i := range n {
-			h[fmt.Sprint("h", i)] = "v"
-		}
-		return h
+func manyHeaders(n int) map[string]string {
+	h := map[string]string{}
+	for i := range n {
+		h[fmt.Sprint("h", i)] = "v"
 	}
-	one := func(name, value string) map[string]string { return map[string]string{name: value} }
-	for name, tc := range map[string]struct {
-		change func(m *outbox.Message)
-		field  string
-	}{
-		"plain":                  {func(m *outbox.Message) {}, ""},
-		"no topic":               {func(m *outbox.Message) { m.Topic = "" }, "Topic"},
-		"topic of 255":           {func(m *outbox.Message) { m.Topic = strings.Repeat("a", 255) }, ""},
-		"topic of 256":           {func(m *outbox.Message) { m.Topic = strings.Repeat("a", 256) }, "Topic"},
-		"topic not ASCII":        {func(m *outbox.Message) { m.Topic = "zürich" }, "Topic"},
-		"topic with wildcard":    {func(m *outbox.Message) { m.Topic = "a.*" }, "Topic"},
-		"topic with empty token": {func(m *outbox.Message) { m.Topic = "a..b" }, "Topic"},
-		"topic with NUL":         {func(m *outbox.Message) { m.Topic = "a\x00" }, "Topic"},
-		"key of 512":             {func(m *outbox.Message) { m.Key = strings.Repeat("k", 512) }, ""},
-		"key of 513":             {func(m *outbox.Message) { m.Key = strings.Repeat("k", 513) }, "Key"},
-		"key of 171 × 3 bytes":   {func(m *outbox.Message) { m.Key = strings.Repeat("鍵", 171) }, "Key"},
-		"key not ASCII":          {func(m *outbox.Message) { m.Key = "schlüssel 鍵 🔑" }, ""},
-		"key with line break":    {func(m *outbox.Message) { m.Key = "a\nb" }, "Key"},
-		"key with NUL":           {func(m *outbox.Message) { m.Key = "a\x00b" }, "Key"},
-		"key with DEL":           {func(m *outbox.Message) { m.Key = "a\x7fb" }, "Key"},
-		"key with C1 control":    {func(m *outbox.Message) { m.Key = "a\u0085b" }, "Key"},
-		"key not UTF-8":          {func(m *outbox.Message) { m.Key = "a\xffb" }, "Key"},
-		"dedup key of 255":       {func(m *outbox.Message) { m.DedupKey = strings.Repeat("d", 255) }, ""},
-		"dedup key of 256":       {func(m *outbox.Message) { m.DedupKey = strings.Repeat("d", 256) }, "DedupKey"},
-		"dedup key with NUL":     {func(m *outbox.Message) { m.DedupKey = "\x00" }, "DedupKey"},
-		"payload at limit":       {func(m *outbox.Message) { m.Payload = make([]byte, 1<<20) }, ""},
-		"payload above limit":    {func(m *outbox.Message) { m.Payload = make([]byte, 1<<20+1) }, "Payload"},
-		"payload nil":            {func(m *outbox.Message) { m.Payload = nil }, ""},
-		"payload of any bytes":   {func(m *outbox.Message) { m.Payload = []byte("\x00\xff\xfe") }, ""},
-		"64 headers":             {func(m *outbox.Message) { m.Headers = headers(64) }, ""},
-		"65 headers":             {func(m *outbox.Message) { m.Headers = headers(65) }, "Headers"},
-		"header name of 64":      {func(m *outbox.Message) { m.Headers = one(strings.Repeat("n", 64), "") }, ""},
-		"header name of 65":      {func(m *outbox.Message) { m.Headers = one(strings.Repeat("n", 65), "") }, "Headers"},
-		"header name empty":      {func(m *outbox.Message) { m.Headers = one("", "v") }, "Headers"},
-		"header name with space": {func(m *outbox.Message) { m.Headers = one("a b", "v") }, "Headers"},
-		"header name not ASCII":  {func(m *outbox.Message) { m.Headers = one("ä", "v") }, "Headers"},
-		"header name with dots":  {func(m *outbox.Message) { m.Headers = one("a.b_c-D", "v") }, ""},
-		"headers of 16 KiB":      {func(m *outbox.Message) { m.Headers = one("n", strings.Repeat("v", 16<<10-1)) }, ""},
-		"headers above 16 KiB":   {func(m *outbox.Message) { m.Headers = one("nn", strings.Repeat("v", 16<<10-1)) }, "Headers"},
-		"header value newline":   {func(m *outbox.Message) { m.Headers = one("n", "a\r\nb") }, "Headers[n]"},
-		"header value not UTF-8": {func(m *outbox.Message) { m.Headers = one("n", "\xc3") }, "Headers[n]"},
-		"header value unicode":   {func(m *outbox.Message) { m.Headers = one("n", "größe 鍵") }, ""},
-		"headers same but case":  {func(m *outbox.Message) { m.Headers = map[string]string{"Ab": "1", "aB": "1"} }, "Headers"},
-		"reserved Outbox-":       {func(m *outbox.Message) { m.Headers = one("oUtBoX-id", "1") }, "Headers"},
-		"reserved Nats-":         {func(m *outbox.Message) { m.Headers = one("NATS-Msg-Id", "1") }, "Headers"},
-		"content type agrees": {func(m *outbox.Message) {
-			m.ContentType, m.Headers = "text/plain", one("Content-Type", "text/plain")
-		}, ""},
-		"content type disagrees": {func(m *outbox.Message) {
-			m.ContentType, m.Headers = "text/plain", one("Content-Type", "text/html")
-		}, "ContentType"},
-		"content type control": {func(m *outbox.Message) { m.ContentType = "a\n" }, "ContentType"},
-		"delay":                {func(m *outbox.Message) { m.Delay = time.Hour }, ""},
-		"delay negative":       {func(m *outbox.Message) { m.Delay = -1 }, "Delay"},
-		"delay and time":       {func(m *outbox.Message) { m.Delay, m.DeliverAt = 1, time.Now() }, "Delay"},
-		"time in the past":     {func(m *outbox.Message) { m.DeliverAt = time.Unix(0, 0) }, ""},
-		"TTL negative":         {func(m *outbox.Message) { m.TTL = -1 }, "TTL"},
-		"TTL and expiry":       {func(m *outbox.Message) { m.TTL, m.ExpiresAt = 1, time.Now() }, "TTL"},
-		"broker TTL negative":  {func(m *outbox.Message) { m.BrokerTTL = -1 }, "BrokerTTL"},
-		"attempts negative":    {func(m *outbox.Message) { m.MaxAttempts = -1 }, "MaxAttempts"},
-		"attempts unlimited":   {func(m *outbox.Message) { m.MaxAttempts = outbox.Unlimited }, ""},
-		"attempts of 1":        {func(m *outbox.Message) { m.MaxAttempts = 1 }, ""},
-		"attempts above int32": {func(m *outbox.Message) { m.MaxAttempts = outbox.Unlimited + 1 }, "MaxAttempts"},
-	} {
+	return h
+}
+
+func oneHeader(name, value string) map[string]string { return map[string]string{name: value} }
+
+// prepareCases cover every limit at its boundary. An empty field: accepted.
+var prepareCases = map[string]struct {
+	change func(m *outbox.Message)
+	field  string
+}{
+	"plain":                  {func(m *outbox.Message) {}, ""},
+	"no topic":               {func(m *outbox.Message) { m.Topic = "" }, "Topic"},
+	"topic of 255":           {func(m *outbox.Message) { m.Topic = strings.Repeat("a", 255) }, ""},
+	"topic of 256":           {func(m *outbox.Message) { m.Topic = strings.Repeat("a", 256) }, "Topic"},
+	"topic not ASCII":        {func(m *outbox.Message) { m.Topic = "zürich" }, "Topic"},
+	"topic with wildcard":    {func(m *outbox.Message) { m.Topic = "a.*" }, "Topic"},
+	"topic with empty token": {func(m *outbox.Message) { m.Topic = "a..b" }, "Topic"},
+	"topic with NUL":         {func(m *outbox.Message) { m.Topic = "a\x00" }, "Topic"},
+	"key of 512":             {func(m *outbox.Message) { m.Key = strings.Repeat("k", 512) }, ""},
+	"key of 513":             {func(m *outbox.Message) { m.Key = strings.Repeat("k", 513) }, "Key"},
+	"key of 171 × 3 bytes":   {func(m *outbox.Message) { m.Key = strings.Repeat("鍵", 171) }, "Key"},
+	"key not ASCII":          {func(m *outbox.Message) { m.Key = "schlüssel 鍵 🔑" }, ""},
+	"key with line break":    {func(m *outbox.Message) { m.Key = "a\nb" }, "Key"},
+	"key with NUL":           {func(m *outbox.Message) { m.Key = "a\x00b" }, "Key"},
+	"key with DEL":           {func(m *outbox.Message) { m.Key = "a\x7fb" }, "Key"},
+	"key with C1 control":    {func(m *outbox.Message) { m.Key = "a\u0085b" }, "Key"},
+	"key not UTF-8":          {func(m *outbox.Message) { m.Key = "a\xffb" }, "Key"},
+	"dedup key of 255":       {func(m *outbox.Message) { m.DedupKey = strings.Repeat("d", 255) }, ""},
+	"dedup key of 256":       {func(m *outbox.Message) { m.DedupKey = strings.Repeat("d", 256) }, "DedupKey"},
+	"dedup key with NUL":     {func(m *outbox.Message) { m.DedupKey = "\x00" }, "DedupKey"},
+	"payload at limit":       {func(m *outbox.Message) { m.Payload = make([]byte, 1<<20) }, ""},
+	"payload above limit":    {func(m *outbox.Message) { m.Payload = make([]byte, 1<<20+1) }, "Payload"},
+	"payload nil":            {func(m *outbox.Message) { m.Payload = nil }, ""},
+	"payload of any bytes":   {func(m *outbox.Message) { m.Payload = []byte("\x00\xff\xfe") }, ""},
+	"64 headers":             {func(m *outbox.Message) { m.Headers = manyHeaders(64) }, ""},
+	"65 headers":             {func(m *outbox.Message) { m.Headers = manyHeaders(65) }, "Headers"},
+	"header name of 64":      {func(m *outbox.Message) { m.Headers = oneHeader(strings.Repeat("n", 64), "") }, ""},
+	"header name of 65":      {func(m *outbox.Message) { m.Headers = oneHeader(strings.Repeat("n", 65), "") }, "Headers"},
+	"header name empty":      {func(m *outbox.Message) { m.Headers = oneHeader("", "v") }, "Headers"},
+	"header name with space": {func(m *outbox.Message) { m.Headers = oneHeader("a b", "v") }, "Headers"},
+	"header name not ASCII":  {func(m *outbox.Message) { m.Headers = oneHeader("ä", "v") }, "Headers"},
+	"header name with dots":  {func(m *outbox.Message) { m.Headers = oneHeader("a.b_c-D", "v") }, ""},
+	"headers of 16 KiB":      {func(m *outbox.Message) { m.Headers = oneHeader("n", strings.Repeat("v", 16<<10-1)) }, ""},
+	"headers above 16 KiB":   {func(m *outbox.Message) { m.Headers = oneHeader("nn", strings.Repeat("v", 16<<10-1)) }, "Headers"},
+	"header value newline":   {func(m *outbox.Message) { m.Headers = oneHeader("n", "a\r\nb") }, "Headers[n]"},
+	"header value not UTF-8": {func(m *outbox.Message) { m.Headers = oneHeader("n", "\xc3") }, "Headers[n]"},
+	"header value unicode":   {func(m *outbox.Message) { m.Headers = oneHeader("n", "größe 鍵") }, ""},
+	"headers same but case":  {func(m *outbox.Message) { m.Headers = map[string]string{"Ab": "1", "aB": "1"} }, "Headers"},
+	"reserved Outbox-":       {func(m *outbox.Message) { m.Headers = oneHeader("oUtBoX-id", "1") }, "Headers"},
+	"reserved Nats-":         {func(m *outbox.Message) { m.Headers = oneHeader("NATS-Msg-Id", "1") }, "Headers"},
+	"content type agrees": {func(m *outbox.Message) {
+		m.ContentType, m.Headers = "text/plain", oneHeader("Content-Type", "text/plain")
+	}, ""},
+	"content type disagrees": {func(m *outbox.Message) {
+		m.ContentType, m.Headers = "text/plain", oneHeader("Content-Type", "text/html")
+	}, "ContentType"},
+	"content type control": {func(m *outbox.Message) { m.ContentType = "a\n" }, "ContentType"},
+	"delay":                {func(m *outbox.Message) { m.Delay = time.Hour }, ""},
+	"delay negative":       {func(m *outbox.Message) { m.Delay = -1 }, "Delay"},
+	"delay and time":       {func(m *outbox.Message) { m.Delay, m.DeliverAt = 1, time.Now() }, "Delay"},
+	"time in the past":     {func(m *outbox.Message) { m.DeliverAt = time.Unix(0, 0) }, ""},
+	"TTL negative":         {func(m *outbox.Message) { m.TTL = -1 }, "TTL"},
+	"TTL and expiry":       {func(m *outbox.Message) { m.TTL, m.ExpiresAt = 1, time.Now() }, "TTL"},
+	"broker TTL negative":  {func(m *outbox.Message) { m.BrokerTTL = -1 }, "BrokerTTL"},
+	"attempts negative":    {func(m *outbox.Message) { m.MaxAttempts = -1 }, "MaxAttempts"},
+	"attempts unlimited":   {func(m *outbox.Message) { m.MaxAttempts = outbox.Unlimited }, ""},
+	"attempts of 1":        {func(m *outbox.Message) { m.MaxAttempts = 1 }, ""},
+	"attempts above int32": {func(m *outbox.Message) { m.MaxAttempts = outbox.Unlimited + 1 }, "MaxAttempts"},
+}
+
+func TestPrepare(t *testing.T) {
+	for name, tc := range prepareCases {
 		t.Run(name, func(t *testing.T) {
 			m := outbox.Message{Topic: "orders.created", Payload: []byte("x")}
 			tc.change(&m)

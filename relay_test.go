@@ -54,7 +54,6 @@ type runner struct {
 	t      *testing.T
 	cancel context.CancelFunc
 	result chan error
-	ended  bool
 }
 
 func start(t *testing.T, store outbox.Store, routes []outbox.Route, cfg outbox.Config) *runner {

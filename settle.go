@@ -73,12 +73,11 @@ type settler struct {
 	closed  bool
 
 	// the loop's own
-	aside   results // outcomes that fail even alone
-	asideAt time.Time
-	stop    chan struct{}
-	ctx     context.Context // ends when a stopping relay has waited long enough
-	giveUp  context.CancelFunc
-	ended   chan struct{}
+	aside  results // outcomes that fail even alone
+	stop   chan struct{}
+	ctx    context.Context // ends when a stopping relay has waited long enough
+	giveUp context.CancelFunc
+	ended  chan struct{}
 }
 
 func newSettler(r *running) *settler {
