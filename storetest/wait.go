@@ -41,7 +41,9 @@ func (e *env) waker() outbox.Store {
 }
 
 func waitEnds(e *env) {
-	if err := e.waker().Wait(e.ctx, time.Now().Add(20*time.Millisecond)); err != nil {
+	ctx, cancel := context.WithTimeout(e.ctx, e.patience)
+	defer cancel()
+	if err := e.waker().Wait(ctx, time.Now().Add(20*time.Millisecond)); err != nil {
 		e.Errorf("Wait returned %v", err)
 	}
 }
@@ -85,9 +87,11 @@ func (e *env) wakes(act func()) {
 func (e *env) settleDown(store outbox.Store) {
 	e.Helper()
 	const quiet = 50 * time.Millisecond
+	ctx, cancel := context.WithTimeout(e.ctx, e.patience)
+	defer cancel()
 	for start := time.Now(); time.Since(start) < e.patience; {
 		until := time.Now().Add(quiet)
-		e.must(store.Wait(e.ctx, until))
+		e.must(store.Wait(ctx, until))
 		if !time.Now().Before(until) {
 			return
 		}
