@@ -3,6 +3,7 @@ package outbox
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -42,7 +43,7 @@ func (e *FieldError) Error() string {
 func fieldError(field, value, bound string) *FieldError {
 	const readable = 80
 	if len(value) > readable {
-		value = value[:readable] + "…"
+		value = strings.ToValidUTF8(value[:readable], "") + "…"
 	}
 	return &FieldError{Field: field, Value: value, Bound: bound}
 }

@@ -29,9 +29,10 @@ type TopicLister interface {
 type Route struct {
 	// Name of the destination: 1 to 64 of the characters a-z 0-9 _ -.
 	Name string
-	// Topics are patterns; at least one.
+	// Topics are patterns; at least one. None for a TopicLister means all that it takes.
 	Topics []string
-	Sink   Sink
+	// Sink is given by the first route of a Name. Later ones leave it nil or give the same.
+	Sink Sink
 	// Slots is how many messages the relay holds for this destination at a time. Default 50.
 	Slots int
 	// BatchSize is how many messages one claim takes at most. Default 500, never more than the free slots.

@@ -19,7 +19,8 @@ type wrongStore struct {
 	answer  func(o outbox.Outcome, a *outbox.Settled)
 	info    func(i *outbox.RelayInfo)
 	orders  func(o *outbox.Orders)
-	wait    func(ctx context.Context, until time.Time) error
+	known   func(i outbox.RelayInfo, known []outbox.Token) []outbox.Token
+	wait    func(ctx context.Context, seen uint64, until time.Time) (uint64, error)
 	context func(ctx context.Context) context.Context
 }
 
@@ -57,6 +58,9 @@ func (s *wrongStore) Beat(ctx context.Context, i outbox.RelayInfo, known []outbo
 	if s.info != nil {
 		s.info(&i)
 	}
+	if s.known != nil {
+		known = s.known(i, known)
+	}
 	orders, err := s.Store.Beat(s.through(ctx), i, known)
 	if s.orders != nil {
 		s.orders(&orders)
@@ -64,11 +68,11 @@ func (s *wrongStore) Beat(ctx context.Context, i outbox.RelayInfo, known []outbo
 	return orders, err
 }
 
-func (s *wrongStore) Wait(ctx context.Context, until time.Time) error {
+func (s *wrongStore) Wait(ctx context.Context, seen uint64, until time.Time) (uint64, error) {
 	if s.wait != nil {
-		return s.wait(ctx, until)
+		return s.wait(ctx, seen, until)
 	}
-	return s.Store.Wait(ctx, until)
+	return s.Store.Wait(ctx, seen, until)
 }
 
 func (s *wrongStore) through(ctx context.Context) context.Context {
@@ -351,6 +355,14 @@ func wrongBeats() []wrong {
 		{"a stopping relay keeps everything", hooked(func(*box) wrongStore {
 			return wrongStore{info: func(i *outbox.RelayInfo) { i.Stopping = false }}
 		}), []string{"a stopping relay gives everything back"}},
+		{"a stopping relay loses everything", hooked(func(*box) wrongStore {
+			return wrongStore{known: func(i outbox.RelayInfo, known []outbox.Token) []outbox.Token {
+				if i.Stopping {
+					return nil
+				}
+				return known
+			}}
+		}), []string{"a stopping relay keeps the claims that it names until its lease lapses"}},
 		{"a beat gives back the claims of others", hooked(func(b *box) wrongStore {
 			return wrongStore{info: func(i *outbox.RelayInfo) {
 				b.mu.Lock()
@@ -371,22 +383,29 @@ func wrongBeats() []wrong {
 func wrongWaits() []wrong {
 	return []wrong{
 		{"Wait is never woken", hooked(func(*box) wrongStore {
-			return wrongStore{wait: func(ctx context.Context, until time.Time) error {
-				return NewStore().Wait(ctx, until)
+			return wrongStore{wait: func(ctx context.Context, seen uint64, until time.Time) (uint64, error) {
+				return NewStore().Wait(ctx, seen, until)
 			}}
 		}), []string{
 			"Wait returns early after a commit",
 			"Wait returns early after messages were given back",
 			"Wait returns early when a key is free for another lane",
 		}},
+		{"Wait forgets what happened before", hooked(func(b *box) wrongStore {
+			return wrongStore{wait: func(ctx context.Context, _ uint64, until time.Time) (uint64, error) {
+				s := &Store{box: b}
+				seen, _ := s.wakeUps()
+				return s.Wait(ctx, seen, until)
+			}}
+		}), []string{"a wake-up between looking and waiting is not lost"}},
 		{"Wait ignores its time", hooked(func(*box) wrongStore {
-			return wrongStore{wait: func(ctx context.Context, _ time.Time) error {
+			return wrongStore{wait: func(ctx context.Context, seen uint64, _ time.Time) (uint64, error) {
 				<-ctx.Done()
-				return ctx.Err()
+				return seen, ctx.Err()
 			}}
 		}), []string{"Wait returns at its time"}},
 		{"Wait hides the end of its context", hooked(func(*box) wrongStore {
-			return wrongStore{wait: func(context.Context, time.Time) error { return nil }}
+			return wrongStore{wait: func(_ context.Context, seen uint64, _ time.Time) (uint64, error) { return seen, nil }}
 		}), []string{"Wait returns with its context's error"}},
 	}
 }

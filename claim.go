@@ -1,0 +1,89 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// claimed is what one claim call means to the lane's loop.
+type claimed struct {
+	failed  bool
+	more    bool          // claim again as soon as there is room
+	starved bool          // there was more, but none of it fits beside what the lane holds
+	idle    bool          // nothing there, while the lane held nothing that could free something
+	nextDue time.Duration // until the next waiting message is due; zero if none is known
+}
+
+// claim asks the store for at most limit messages and dispatches them.
+//
+// The token is known to the heartbeats from before the request until everything claimed under it is settled.
+// When the request fails its messages may be held all the same: two heartbeats without the token, at once,
+// give them back (TestClaimAnswerLost).
+func (l *lane) claim(s *session, limit int) claimed {
+	q, before := l.query(s, limit)
+	s.know(q.Token)
+	ctx, cancel := context.WithTimeout(s.claims, s.callTimeout())
+	defer cancel()
+	batch, err := l.r.store.Claim(ctx, q)
+	if err != nil {
+		return l.claimFailed(s, q.Token, err)
+	}
+	l.backoff.reset()
+	l.r.storeWorks("claim")
+	claims, n := hold(s, q.Token, batch)
+	if n == 0 {
+		s.forget(q.Token)
+		l.r.firstClaim(l)
+		starved := batch.More && before.bytes > 0
+		return claimed{more: batch.More, starved: starved, idle: !batch.More && before.empty, nextDue: batch.NextDue}
+	}
+	l.lastWork = time.Now()
+	l.r.event(Event{Kind: EventClaimed, Destination: l.name, Count: n})
+	l.dispatch(claims)
+	l.r.firstClaim(l)
+	return claimed{more: batch.More, nextDue: batch.NextDue}
+}
+
+// laneState is what the lane held when a claim was asked for.
+type laneState struct {
+	empty bool
+	bytes int64
+}
+
+func (l *lane) query(s *session, limit int) (ClaimQuery, laneState) {
+	closed := l.breaker.gate(time.Now()).closed
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.poked = false
+	l.freeSince = time.Now()
+	return ClaimQuery{
+		Relay: s.id, Destination: l.name, Token: NewID(), Limit: limit,
+		Bytes: l.batchBytes - l.bytes, Oversized: l.held == 0, Closed: closed,
+	}, laneState{l.held == 0 && l.unsettled == 0, l.bytes}
+}
+
+// hold takes a batch into the relay's hands.
+func hold(s *session, token Token, batch Batch) (claims []*heldClaim, n int) {
+	g := &grip{token: token}
+	for _, c := range batch.Claims {
+		if len(c.Deliveries) > 0 {
+			claims = append(claims, &heldClaim{session: s, grip: g, ref: c.Ref, ds: c.Deliveries})
+			n += len(c.Deliveries)
+		}
+	}
+	g.left.Store(int32(n))
+	return claims, n
+}
+
+func (l *lane) claimFailed(s *session, token Token, err error) claimed {
+	s.forget(token)
+	switch {
+	case errors.Is(err, ErrLeaseLost):
+		s.lose()
+	case s.claims.Err() == nil:
+		l.r.storeFailed("claim", err)
+		s.beatTwice()
+	}
+	return claimed{failed: true}
+}

@@ -1,0 +1,175 @@
+package outbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ConfigFromEnv reads the scalar settings from environment variables named prefix plus POLL_INTERVAL, LEASE,
+// DRAIN_TIMEOUT, HANDLER_TIMEOUT, MAX_ATTEMPTS, RETRY_BASE, RETRY_MAX, RETRY_JITTER, ORDER and DISABLE_RELAY;
+// the usual prefix is "OUTBOX_". Unset and empty variables leave the default. Durations need a unit and may
+// have days (1d, 1d12h); MAX_ATTEMPTS may be "unlimited"; ORDER is skip or none; DISABLE_RELAY true or false.
+//
+// All problems come in one error. Other programs, stores among them, read variables with the same prefix, so a
+// name that is not in the list above is only refused when it looks like a misspelling of one that is: at most
+// two letters wrong, missing, added or swapped.
+func ConfigFromEnv(prefix string) (Config, error) {
+	return configFrom(prefix, os.Environ())
+}
+
+func configFrom(prefix string, environ []string) (Config, error) {
+	var c Config
+	settings := c.envSettings()
+	var errs []error
+	for _, entry := range environ {
+		variable, value, _ := strings.Cut(entry, "=")
+		name, ours := strings.CutPrefix(variable, prefix)
+		if !ours || value == "" {
+			continue
+		}
+		if set, known := settings[name]; !known {
+			errs = append(errs, checkMisspelt(prefix, name, value, settings))
+		} else if err := set(value); err != nil {
+			errs = append(errs, fieldError(variable, value, err.Error()))
+		}
+	}
+	errs = append(errs, c.check())
+	return c, errors.Join(errs...)
+}
+
+// envSettings are the setters of the scalar settings by the names of their variables.
+func (cfg *Config) envSettings() map[string]func(string) error {
+	return map[string]func(string) error{
+		"POLL_INTERVAL":   durationSetting(&cfg.PollInterval),
+		"LEASE":           durationSetting(&cfg.Lease),
+		"DRAIN_TIMEOUT":   durationSetting(&cfg.DrainTimeout),
+		"HANDLER_TIMEOUT": durationSetting(&cfg.HandlerTimeout),
+		"MAX_ATTEMPTS":    attemptsSetting(&cfg.MaxAttempts),
+		"RETRY_BASE":      durationSetting(&cfg.Retry.Base),
+		"RETRY_MAX":       durationSetting(&cfg.Retry.Max),
+		"RETRY_JITTER":    jitterSetting(&cfg.Retry),
+		"ORDER":           orderSetting(&cfg.Order),
+		"DISABLE_RELAY":   boolSetting(&cfg.DisableRelay),
+	}
+}
+
+func durationSetting(to *time.Duration) func(string) error {
+	return func(s string) (err error) {
+		*to, err = ParseDuration(s)
+		return err
+	}
+}
+
+func attemptsSetting(to *int) func(string) error {
+	return func(s string) error {
+		if s == "unlimited" {
+			*to = Unlimited
+			return nil
+		}
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 {
+			return errors.New("must be a whole number, 1 or more, or unlimited")
+		}
+		*to = n
+		return nil
+	}
+}
+
+// jitterSetting: in text, 0 is not "the default" but none.
+func jitterSetting(to *RetryPolicy) func(string) error {
+	return func(s string) error {
+		f, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			return errors.New("must be a number from 0 to 1")
+		}
+		to.Jitter, to.DisableJitter = f, f == 0
+		return nil
+	}
+}
+
+func orderSetting(to *Order) func(string) error {
+	return func(s string) error {
+		for o := OrderSkip; o <= OrderNone; o++ {
+			if s == o.String() {
+				*to = o
+				return nil
+			}
+		}
+		return errors.New("must be skip or none")
+	}
+}
+
+func boolSetting(to *bool) func(string) error {
+	return func(s string) error {
+		switch s {
+		case "true":
+			*to = true
+		case "false":
+			*to = false
+		default:
+			return errors.New("must be true or false")
+		}
+		return nil
+	}
+}
+
+// ParseDuration reads a duration as settings give it: as time.ParseDuration does, with d for days of 24
+// hours, and never without a unit.
+func ParseDuration(s string) (time.Duration, error) {
+	const bound = "must be a duration with a unit, such as 1.5s, 20m or 1d12h"
+	const maxDays = 100_000
+	rest, total := s, time.Duration(0)
+	if days, after, ok := strings.Cut(s, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 32)
+		if err != nil || n > maxDays {
+			return 0, errors.New(bound)
+		}
+		rest, total = after, time.Duration(n)*24*time.Hour
+		if rest == "" {
+			return total, nil
+		}
+	}
+	d, err := time.ParseDuration(rest)
+	if err != nil || rest == "0" || total > 0 && d < 0 {
+		return 0, errors.New(bound)
+	}
+	return total + d, nil
+}
+
+// checkMisspelt refuses a name that is nearly one of the settings.
+func checkMisspelt(prefix, name, value string, settings map[string]func(string) error) error {
+	const near = 2
+	for known := range settings {
+		if editDistance(name, known) <= near {
+			return fieldError(prefix+name, value, fmt.Sprintf("there is no such setting; did you mean %s%s?", prefix, known))
+		}
+	}
+	return nil
+}
+
+// editDistance counts the letters to insert, delete, replace or swap with their neighbour to turn a into b.
+func editDistance(a, b string) int {
+	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		next[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			next[j+1] = min(row[j]+cost, row[j+1]+1, next[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
+		}
+		before, row, next = row, next, before
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,278 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// beatsPerLease is how many heartbeats fit into a lease.
+	beatsPerLease = 3
+	// maxCallTimeout bounds every call of the store.
+	maxCallTimeout = 10 * time.Second
+)
+
+// callTimeout is the deadline of a call of the store: a call that takes longer than a heartbeat's distance is
+// of no use.
+func callTimeout(lease time.Duration) time.Duration {
+	return min(lease/beatsPerLease, maxCallTimeout)
+}
+
+// session is one registration of the relay: an id with a lease. When the lease is lost the session ends and
+// the relay begins another one under a new id, without leaving Run.
+//
+// The lease is taken to last nine tenths of its length, counted from before the request that extended it, by
+// the monotonic or the wall clock, whichever ends first: so deliveries are cancelled while the store still
+// honours the claims, whatever the network took and even if the process was suspended
+// (TestLeaseExpires, TestLeaseSuspended).
+type session struct {
+	r  *running
+	id ID
+
+	ctx    context.Context // of deliveries; its cause is ErrLeaseLost or ErrShutdown
+	cancel context.CancelCauseFunc
+	after  context.Context // what a handler that kept its context finds: cancelled
+	waits  context.Context // of the lanes' waiting: ends before, when the relay stops claiming
+	halt   context.CancelFunc
+	claims context.Context // of claim calls under way, which a stopping relay lets end if they are quick
+	abort  context.CancelFunc
+
+	stopping atomic.Bool // nothing more is delivered
+	over     atomic.Bool // the lease is lost
+	endedAt  atomic.Int64
+
+	monoUntil atomic.Int64 // nanoseconds since the relay began
+	wallUntil atomic.Int64 // nanoseconds since 1970
+	expiry    *time.Timer
+
+	keep   *keeper
+	kick   chan struct{} // heartbeats are wanted out of turn
+	mu     sync.Mutex
+	beat   int64 // number of the next heartbeat
+	extra  int   // heartbeats wanted out of turn
+	tokens map[Token]struct{}
+}
+
+func newSession(r *running) *session {
+	s := &session{r: r, id: NewID(), kick: make(chan struct{}, 1), tokens: map[Token]struct{}{}}
+	s.ctx, s.cancel = context.WithCancelCause(r.base)
+	after, cancel := context.WithCancel(s.ctx)
+	cancel()
+	s.after = after
+	s.waits, s.halt = context.WithCancel(s.ctx)
+	s.claims, s.abort = context.WithCancel(s.ctx)
+	return s
+}
+
+// end cancels what still runs, for the given cause.
+func (s *session) end(cause error) {
+	s.endedAt.CompareAndSwap(0, time.Now().UnixNano())
+	s.cancel(cause)
+}
+
+// lose ends the session because its lease is over.
+func (s *session) lose() {
+	s.over.Store(true)
+	s.end(ErrLeaseLost)
+}
+
+// close releases what an ended session still has.
+func (s *session) close() {
+	s.expiry.Stop()
+	s.end(ErrShutdown)
+}
+
+func (s *session) lost() bool { return s.over.Load() }
+
+// valid reports whether the lease certainly lasts.
+func (s *session) valid(now time.Time) bool {
+	return !s.lost() && int64(now.Sub(s.r.began)) < s.monoUntil.Load() && now.UnixNano() < s.wallUntil.Load()
+}
+
+// extend takes the lease to last from before the request that extended it.
+func (s *session) extend(sent time.Time) {
+	length := s.r.cfg.Lease * 9 / 10
+	s.monoUntil.Store(int64(sent.Sub(s.r.began) + length))
+	s.wallUntil.Store(sent.UnixNano() + int64(length))
+	left := length - time.Since(sent)
+	if s.expiry == nil {
+		s.expiry = time.AfterFunc(left, s.expired)
+	} else {
+		s.expiry.Reset(left)
+	}
+}
+
+func (s *session) expired() {
+	if !s.valid(time.Now()) { // a timer that was reset too late
+		s.lose()
+	}
+}
+
+func (s *session) callTimeout() time.Duration { return callTimeout(s.r.cfg.Lease) }
+
+// sleep waits, unless the session stops.
+func (s *session) sleep(d time.Duration) { sleep(s.waits, d) }
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// know makes heartbeats name the token.
+func (s *session) know(t Token) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tokens[t] = struct{}{}
+}
+
+func (s *session) forget(t Token) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.tokens, t)
+}
+
+// beatTwice asks for two heartbeats at once: they give back what was claimed under a forgotten token.
+func (s *session) beatTwice() {
+	s.mu.Lock()
+	s.extra = 2
+	s.mu.Unlock()
+	select {
+	case s.kick <- struct{}{}:
+	default:
+	}
+}
+
+// register is the first heartbeat.
+func (s *session) register(ctx context.Context) (Orders, error) {
+	return s.send(ctx, false)
+}
+
+// send is one heartbeat.
+func (s *session) send(ctx context.Context, stopping bool) (Orders, error) {
+	s.mu.Lock()
+	info := s.r.info(s.id, s.beat)
+	known := slices.Collect(maps.Keys(s.tokens))
+	s.beat++
+	s.mu.Unlock()
+	info.Stopping = stopping
+	ctx, cancel := context.WithTimeout(ctx, s.callTimeout())
+	defer cancel()
+	sent := time.Now()
+	orders, err := s.r.store.Beat(ctx, info, known)
+	if err == nil && !stopping {
+		s.extend(sent)
+		s.r.event(Event{Kind: EventBeat, Relay: s.id, Took: time.Since(sent)})
+	}
+	return orders, err
+}
+
+func (r *running) info(id ID, beat int64) RelayInfo {
+	info := RelayInfo{
+		ID: id, Lease: r.cfg.Lease, Beat: beat, Host: r.cfg.Host, PID: os.Getpid(), Version: r.cfg.Version,
+		Engine: "poll", Counters: r.counters.values(),
+	}
+	unordered := r.policies.unordered()
+	for _, l := range r.lanes {
+		info.Lanes = append(info.Lanes, LaneInfo{Destination: l.name, Topics: l.topics, Unordered: unordered})
+	}
+	return info
+}
+
+// keeper is the lease loop of a session.
+type keeper struct {
+	cancel context.CancelFunc
+	ended  chan struct{}
+}
+
+func newKeeper(s *session) *keeper {
+	ctx, cancel := context.WithCancel(s.r.base)
+	k := &keeper{cancel, make(chan struct{})}
+	go func() {
+		defer close(k.ended)
+		s.keepLease(ctx)
+	}()
+	return k
+}
+
+func (k *keeper) stop() {
+	k.cancel()
+	<-k.ended
+}
+
+// keepLease sends heartbeats until ctx ends or the lease is lost.
+func (s *session) keepLease(ctx context.Context) {
+	retry := storeBackoff()
+	retry.policy.Max = time.Second
+	every := s.r.cfg.Lease / beatsPerLease
+	timer := time.NewTimer(every)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-s.kick:
+		}
+		if s.lost() {
+			return
+		}
+		if !s.keepOnce(ctx) {
+			timer.Reset(min(every, retry.next()))
+			continue
+		}
+		retry.reset()
+		timer.Reset(every)
+		if s.moreWanted() {
+			timer.Reset(0)
+		}
+	}
+}
+
+// keepOnce reports whether a heartbeat succeeded.
+func (s *session) keepOnce(ctx context.Context) bool {
+	_, err := s.send(ctx, false)
+	switch {
+	case err == nil:
+		s.r.storeWorks("heartbeat")
+		return true
+	case errors.Is(err, ErrLeaseLost):
+		s.lose()
+	case ctx.Err() == nil:
+		s.r.storeFailed("heartbeat", err)
+	}
+	return false
+}
+
+// moreWanted counts a heartbeat that was wanted out of turn, and reports whether another one is.
+func (s *session) moreWanted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.extra = max(s.extra-1, 0)
+	return s.extra > 0
+}
+
+// goodbye gives everything back and takes the relay off the store's list.
+func (s *session) goodbye() {
+	const tries = 3
+	ctx, cancel := context.WithTimeout(s.r.base, stopLimit)
+	defer cancel()
+	retry := storeBackoff()
+	for range tries {
+		_, err := s.send(ctx, true)
+		if err == nil || errors.Is(err, ErrLeaseLost) {
+			return
+		}
+		s.r.storeFailed("last heartbeat", err)
+		sleep(ctx, retry.next())
+	}
+}

@@ -1,0 +1,117 @@
+package outbox
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// event tells the hook, with this relay's current id.
+func (r *running) event(e Event) {
+	if r.cfg.Hooks.Event == nil {
+		return
+	}
+	if s := r.session.Load(); s != nil && e.Relay.IsZero() {
+		e.Relay = s.id
+	}
+	r.cfg.Hooks.Event(r.base, e)
+}
+
+func messageAttrs(l *lane, d *Delivery) []any {
+	return []any{
+		slog.String("id", d.ID.String()), slog.String("topic", d.Topic),
+		slog.String("destination", l.name), slog.Int("attempt", d.Attempt),
+	}
+}
+
+// logAttempt says how an attempt ended: at debug when nothing is to be done about it.
+func (r *running) logAttempt(l *lane, d *Delivery, o Outcome) {
+	switch o.Kind {
+	case Retried:
+		r.log.Warn("delivery failed, will be retried", append(messageAttrs(l, d),
+			slog.String("class", o.Class), slog.String("error", o.Text), slog.Duration("retry_in", o.Delay))...)
+	case Died:
+		r.logDead(l, d, o)
+	default:
+		if r.log.Enabled(r.base, slog.LevelDebug) {
+			r.log.Debug("delivery ended", append(messageAttrs(l, d), slog.String("outcome", o.Kind.String()))...)
+		}
+	}
+}
+
+func (r *running) logDead(l *lane, d *Delivery, o Outcome) {
+	r.log.Error("message is dead", append(messageAttrs(l, d),
+		slog.String("class", o.Class), slog.String("error", o.Text))...)
+}
+
+// fenced counts and tells that a result came too late.
+func (r *running) fenced(l *lane, o *Outcome) {
+	r.counters.fenced.Add(1)
+	r.log.Warn("result refused, another relay has taken the message over",
+		"destination", l.name, "seq", o.Seq, "claim", o.Claim.ID, "outcome", o.Kind.String())
+	r.event(Event{Kind: EventFenced, Destination: l.name, Outcome: *o})
+}
+
+// breakerChanged tells that a destination, or the handler of a topic, became unavailable or available.
+func (l *lane) breakerChanged(c stateChange, reason string) {
+	attrs := []any{"destination", l.name}
+	if c.scope != "" {
+		attrs = append(attrs, "handler", c.scope)
+	}
+	switch {
+	case c.opened:
+		l.r.log.Info("destination is available again", attrs...)
+	case c.first:
+		l.r.log.Warn("destination is unavailable", append(attrs, "error", reason, "probe_in", c.rest)...)
+	}
+	if c.closed {
+		l.r.event(Event{Kind: EventClosed, Destination: l.name, Topic: c.scope, Took: c.rest})
+	}
+}
+
+// logHolders says at start which relays hold messages, and until when.
+func (r *running) logHolders(holders []Holder, now time.Time) {
+	for _, h := range holders {
+		r.log.Info("messages are held by another relay", "messages", h.Messages, "host", h.Host, "pid", h.PID,
+			"last_seen", h.Seen.Round(time.Millisecond), "return_at", now.Add(h.LeaseLeft).UTC().Truncate(time.Second))
+	}
+}
+
+func (r *running) logSummary(msg string) {
+	now := r.counters.counts()
+	n := now.since(r.summarised)
+	r.summarised = now
+	r.log.Info(msg, "delivered", n.Delivered, "retried", n.Retried, "dead", n.Dead, "dropped", n.Dropped,
+		"expired", n.Expired, "given_back", n.GivenBack, "fenced", n.Fenced)
+}
+
+// troubles remembers which calls of the store fail, to log one line per change.
+type troubles struct {
+	mu    sync.Mutex
+	since map[string]time.Time
+}
+
+// storeFailed tells that a call of the store failed and will be repeated.
+func (r *running) storeFailed(call string, err error) {
+	r.event(Event{Kind: EventStoreFailed, Err: err})
+	r.troubles.mu.Lock()
+	_, known := r.troubles.since[call]
+	if !known {
+		r.troubles.since[call] = time.Now()
+	}
+	r.troubles.mu.Unlock()
+	if !known {
+		r.log.Warn("store failed, will be asked again", "call", call, "error", err)
+	}
+}
+
+// storeWorks tells that a call of the store succeeded.
+func (r *running) storeWorks(call string) {
+	r.troubles.mu.Lock()
+	since, failed := r.troubles.since[call]
+	delete(r.troubles.since, call)
+	r.troubles.mu.Unlock()
+	if failed {
+		r.log.Info("store works again", "call", call, "failed_for", time.Since(since).Round(time.Millisecond))
+	}
+}

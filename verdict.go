@@ -1,0 +1,92 @@
+package outbox
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Error classes of failed attempts, as they are stored and counted.
+const (
+	ClassError     = "error"
+	ClassPermanent = "permanent"
+	ClassTimeout   = "timeout"
+	ClassPanic     = "panic"
+	ClassDecode    = "decode"
+	ClassExpired   = "expired"
+)
+
+// verdict is what an attempt's result means for its message. Kind zero: nothing may be settled, because the
+// claim is lost.
+type verdict struct {
+	kind  OutcomeKind
+	delay time.Duration
+	class string
+	text  string
+	says  probeResult
+}
+
+// judge turns a delivery's error, and why its context ended, into a verdict.
+//
+//	result                          outcome                      attempt spent
+//	nil                             Delivered                    –
+//	Drop                            Dropped                      –
+//	Permanent                       Died                         yes
+//	Unavailable                     GivenBack, breaker           no
+//	any, cancelled by ErrShutdown   GivenBack                    no
+//	any, cancelled by ErrLeaseLost  none: the claim is lost      no
+//	RetryAfter, any other           Retried, or Died at the last yes
+func judge(err, cause error, p *policy, d *Delivery) verdict {
+	if err == nil {
+		return verdict{kind: Delivered, says: saysAvailable}
+	}
+	if reason, ok := DropReason(err); ok {
+		return verdict{kind: Dropped, text: reason, says: saysAvailable}
+	}
+	switch {
+	case IsPermanent(err):
+		return verdict{kind: Died, class: classOf(err, cause), text: err.Error(), says: saysAvailable}
+	case IsUnavailable(err):
+		return verdict{kind: GivenBack, text: err.Error(), says: saysUnavailable}
+	case errors.Is(cause, ErrLeaseLost):
+		return verdict{}
+	case cause != nil && !errors.Is(cause, ErrHandlerTimeout):
+		return verdict{kind: GivenBack}
+	case d.Attempt >= p.attempts(d):
+		return verdict{kind: Died, class: classOf(err, cause), text: err.Error(), says: saysAvailable}
+	}
+	delay, asked := RetryDelay(err)
+	if !asked {
+		delay = p.retry.next(d.Attempt)
+	}
+	return verdict{kind: Retried, delay: delay, class: classOf(err, cause), text: err.Error(), says: saysAvailable}
+}
+
+func classOf(err, cause error) string {
+	var panicked *panicError
+	var undecodable *decodeError
+	switch {
+	case errors.As(err, &panicked):
+		return ClassPanic
+	case errors.As(err, &undecodable):
+		return ClassDecode
+	case IsPermanent(err):
+		return ClassPermanent
+	case errors.Is(cause, ErrHandlerTimeout):
+		return ClassTimeout
+	}
+	return ClassError
+}
+
+// panicError is a panic of a sink or handler.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string {
+	return fmt.Sprintf("panic: %v\n%s", e.value, e.stack)
+}
+
+// errGoexit: a handler ended its goroutine instead of returning, as testing's FailNow does.
+var errGoexit = errors.New("the handler called runtime.Goexit")
