@@ -147,3 +147,21 @@ func TestBreakerProbeExpires(t *testing.T) {
 		}
 	})
 }
+
+// TestBreakerSlowProbe: the lane goes on as soon as the probe has returned.
+func TestBreakerSlowProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, sink := outboxtest.NewStore(), &outboxtest.Recorder{}
+		sink.Plan(outbox.Unavailable(errDown))
+		sink.Answer(func(context.Context, *outbox.Delivery) error { time.Sleep(time.Second); return nil })
+		publish(t, store, messages(1, "a", "")...)
+		r := start(t, store, outbox.To(sink), outbox.Config{})
+		synctest.Wait()
+		publish(t, store, messages(100, "a", "")...)
+		time.Sleep(5 * time.Second)
+		r.mustStop()
+		if c := store.Counts(); c.Delivered != 101 {
+			t.Errorf("%+v", c)
+		}
+	})
+}

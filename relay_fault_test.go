@@ -75,11 +75,11 @@ func TestLeaseExpires(t *testing.T) {
 				return nil
 			}
 			<-ctx.Done()
-			if errors.Is(context.Cause(ctx), outbox.ErrLeaseLost) && time.Since(lastBeat) == 27*time.Second {
+			if errors.Is(context.Cause(ctx), outbox.ErrLeaseLost) && time.Since(lastBeat) == 27900*time.Millisecond {
 				causes.Add(1)
 			}
 			return ctx.Err()
-		}), outbox.Config{HandlerTimeout: time.Hour, MaxAttempts: 1, Hooks: evs.hooks()})
+		}), outbox.Config{Lease: 31 * time.Second, HandlerTimeout: time.Hour, MaxAttempts: 1, Hooks: evs.hooks()})
 		<-r.Ready()
 		synctest.Wait()
 		down.Store(true)
@@ -385,6 +385,27 @@ func TestPrepareOnce(t *testing.T) {
 		r.mustStop()
 		if tries != 3 {
 			t.Errorf("prepared %d times", tries)
+		}
+	})
+}
+
+// TestNothingSentAfterLease: behind a handler that outlives the lease, nothing more of the claim is sent.
+func TestNothingSentAfterLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, sink := &faultyStore{Store: outboxtest.NewStore()}, &outboxtest.Recorder{}
+		store.beat = func(ctx context.Context, info outbox.RelayInfo, known []outbox.Token) (outbox.Orders, error) {
+			if len(sink.Deliveries()) > 0 {
+				return outbox.Orders{}, errDown
+			}
+			return store.Store.Beat(ctx, info, known)
+		}
+		sink.Answer(func(context.Context, *outbox.Delivery) error { time.Sleep(28 * time.Second); return nil })
+		publish(t, store.Store, messages(3, "a", "k")...)
+		r := start(t, store, outbox.To(sink), outbox.Config{})
+		time.Sleep(time.Minute)
+		r.mustStop()
+		if n := len(sink.Deliveries()); n != 1 {
+			t.Errorf("%d sent", n)
 		}
 	})
 }
