@@ -60,14 +60,14 @@ func (s *endlessStore) Beat(context.Context, outbox.RelayInfo, []outbox.Token) (
 	return outbox.Orders{}, nil
 }
 
-func (s *endlessStore) Wait(ctx context.Context, until time.Time) error {
+func (s *endlessStore) Wait(ctx context.Context, _ uint64, until time.Time) (uint64, error) {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
 	}
-	return ctx.Err()
+	return 0, ctx.Err()
 }
 
 func (s *endlessStore) Maintain(context.Context, outbox.MaintainQuery) (outbox.MaintainReport, error) {

@@ -27,13 +27,14 @@ type Store interface {
 	// Settle ends or moves claimed messages, all in one transaction, and answers for each outcome in order.
 	Settle(ctx context.Context, outcomes []Outcome) ([]Settled, error)
 	// Beat registers a relay (info.Beat is 0) or extends its lease, and gives back the claims that are older
-	// than the previous beat and whose token is not known. With info.Stopping it gives everything back and
-	// removes the relay. It fails with ErrLeaseLost when the relay is not registered any more.
+	// than the previous beat and whose token is not known. With info.Stopping it gives back all claims whose
+	// token is not known, and removes the relay if none is left; otherwise its lease is left to lapse.
+	// It fails with ErrLeaseLost when the relay is not registered any more.
 	Beat(ctx context.Context, info RelayInfo, known []Token) (Orders, error)
-	// Wait returns when there may be something to claim, or at the given time, or with the context's error.
-	// What happened since the last Wait returned counts too. It may return early, and a store without
-	// notifications only waits for the time. A relay calls it from one goroutine, for all its lanes.
-	Wait(ctx context.Context, until time.Time) error
+	// Wait returns the number of wake-ups so far as soon as there are more than seen, or at the given time, or
+	// with the context's error. A wake-up says that there may be something to claim; it may be for nothing, and
+	// a store without notifications only waits for the time. The first call's seen is 0.
+	Wait(ctx context.Context, seen uint64, until time.Time) (uint64, error)
 	// Maintain does the store's housekeeping, in bounded portions.
 	Maintain(ctx context.Context, q MaintainQuery) (MaintainReport, error)
 }

@@ -13,9 +13,9 @@ const wakeGap = time.Millisecond
 // found nothing and the rest after it (TestWakeUpBetweenClaimAndRest).
 func (r *running) passWakeUps(ctx context.Context) {
 	retry := storeBackoff()
+	var seen uint64
 	for ctx.Err() == nil {
-		until := time.Now().Add(forever)
-		err := r.store.Wait(ctx, until)
+		count, err := r.store.Wait(ctx, seen, time.Now().Add(forever))
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -23,7 +23,8 @@ func (r *running) passWakeUps(ctx context.Context) {
 			r.storeFailed("wait", err)
 			sleep(ctx, retry.next())
 			continue
-		case time.Now().Before(until):
+		case count > seen:
+			seen = count
 			r.pokeLanes()
 		}
 		retry.reset()

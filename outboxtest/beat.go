@@ -36,8 +36,10 @@ func (s *Store) Beat(ctx context.Context, info outbox.RelayInfo, known []outbox.
 	registers := info.Beat == 0 && !info.Stopping
 	switch {
 	case info.Stopping && current != nil:
-		b.giveBack(info.ID, func(*claim) bool { return true })
-		delete(b.relays, info.ID)
+		b.giveBack(info.ID, func(c *claim) bool { return !slices.Contains(known, c.token) })
+		if !b.holdsAny(info.ID) {
+			delete(b.relays, info.ID)
+		}
 		return outbox.Orders{}, nil
 	case current == nil && !registers:
 		return outbox.Orders{}, fmt.Errorf("heartbeat of relay %s: %w", info.ID, outbox.ErrLeaseLost)
@@ -62,6 +64,15 @@ func (b *box) giveBack(relay outbox.ID, chosen func(*claim) bool) {
 			b.notify()
 		}
 	}
+}
+
+func (b *box) holdsAny(relay outbox.ID) bool {
+	for _, c := range b.claims {
+		if c.relay == relay {
+			return true
+		}
+	}
+	return false
 }
 
 // holders lists the relays other than the asking one that hold messages.

@@ -8,11 +8,9 @@ import (
 )
 
 // Store is an outbox in memory and implements [outbox.Store]. It lives as long as the value. All methods may
-// be called concurrently. Give each relay a Store of its own, made by Peer, as each process would have one:
-// a wake-up is told to one Wait of every Store.
+// be called concurrently.
 type Store struct {
-	box  *box
-	seen uint64 // the notifications that Wait has told of; guarded by box.mu
+	box *box
 }
 
 var _ outbox.Store = (*Store)(nil)
@@ -51,9 +49,7 @@ func NewStore(options ...Option) *Store {
 
 // Peer returns another Store on the same outbox, as another process would have.
 func (s *Store) Peer() *Store {
-	s.box.mu.Lock()
-	defer s.box.mu.Unlock()
-	return &Store{box: s.box, seen: s.box.notified}
+	return &Store{box: s.box}
 }
 
 // box is the outbox that Stores share. One mutex makes every operation atomic, which is what the single

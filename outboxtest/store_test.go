@@ -70,7 +70,10 @@ func TestWaitTellsEveryPeerOfACommit(t *testing.T) {
 		start := time.Now()
 		done := make(chan error)
 		for _, s := range []*Store{a, b} {
-			go func() { done <- s.Wait(t.Context(), start.Add(time.Hour)) }()
+			go func() {
+				_, err := s.Wait(t.Context(), 0, start.Add(time.Hour))
+				done <- err
+			}()
 		}
 		synctest.Wait()
 		publish(t, a, outbox.Message{Topic: "a"})
@@ -90,8 +93,10 @@ func TestWaitKeepsANotificationThatCameBetweenClaimAndWait(t *testing.T) {
 		s := NewStore()
 		start := time.Now()
 		publish(t, s, outbox.Message{Topic: "a"})
+		var seen uint64
 		for _, want := range []time.Duration{0, time.Hour} {
-			if err := s.Wait(t.Context(), start.Add(time.Hour)); err != nil {
+			var err error
+			if seen, err = s.Wait(t.Context(), seen, start.Add(time.Hour)); err != nil {
 				t.Fatal(err)
 			}
 			if took := time.Since(start); took != want {
@@ -104,7 +109,7 @@ func TestWaitKeepsANotificationThatCameBetweenClaimAndWait(t *testing.T) {
 func TestWaitEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := NewStore().Wait(ctx, time.Now().Add(time.Hour)); !errors.Is(err, context.Canceled) {
+	if _, err := NewStore().Wait(ctx, 0, time.Now().Add(time.Hour)); !errors.Is(err, context.Canceled) {
 		t.Errorf("Wait returned %v", err)
 	}
 }

@@ -6,36 +6,33 @@ import (
 )
 
 // Wait returns at the given time of the local clock, or early: after a commit that published, when messages
-// were given back, when a settlement freed a key for another lane. What happened since this Store's last Wait
-// counts too.
-func (s *Store) Wait(ctx context.Context, until time.Time) error {
+// were given back, when a settlement freed a key for another lane; see outbox.Store.
+func (s *Store) Wait(ctx context.Context, seen uint64, until time.Time) (uint64, error) {
 	if err := ctx.Err(); err != nil {
-		return err
-	}
-	wake, news := s.listen()
-	if news {
-		return nil
+		return seen, err
 	}
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
+	count, wake := s.wakeUps()
+	if count > seen {
+		return count, nil
+	}
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		return seen, ctx.Err()
 	case <-timer.C:
 	case <-wake:
-		s.listen()
 	}
-	return nil
+	count, _ = s.wakeUps()
+	return count, nil
 }
 
-// listen reports whether there were notifications since it was last asked.
-func (s *Store) listen() (wake <-chan struct{}, news bool) {
+// wakeUps returns how many there were, and what the next one closes.
+func (s *Store) wakeUps() (uint64, <-chan struct{}) {
 	b := s.box
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	news = s.seen != b.notified
-	s.seen = b.notified
-	return b.wake, news
+	return b.notified, b.wake
 }
 
 // notify wakes every Wait. It is called with the mutex held.

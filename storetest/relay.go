@@ -70,9 +70,10 @@ func (r *relay) beat() {
 	r.e.must(r.tryBeat())
 }
 
-func (r *relay) stop() {
+// stop ends the relay; claims whose tokens it still names are kept until its lease lapses.
+func (r *relay) stop(named ...outbox.Token) {
 	r.e.Helper()
-	r.info.Stopping = true
+	r.info.Stopping, r.known = true, named
 	r.beat()
 }
 

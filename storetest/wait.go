@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/outboxrelay/outbox"
@@ -14,6 +15,7 @@ func waitCases() []Case {
 		{"Wait returns with its context's error", Prompt, waitCancelled},
 		{"Wait returns early after a commit", Prompt, waitWokenByCommit},
 		{"Wait returns early after messages were given back", Prompt, waitWokenByGiveBack},
+		{"a wake-up between looking and waiting is not lost", Prompt, wakeUpBeforeWait},
 		{"Wait returns early when a key is free for another lane", Prompt, waitWokenByFreedKey},
 	}
 }
@@ -41,7 +43,9 @@ func (e *env) waker() outbox.Store {
 }
 
 func waitEnds(e *env) {
-	if err := e.waker().Wait(e.ctx, time.Now().Add(20*time.Millisecond)); err != nil {
+	ctx, cancel := context.WithTimeout(e.ctx, e.patience)
+	defer cancel()
+	if _, err := e.waker().Wait(ctx, math.MaxUint64, time.Now().Add(20*time.Millisecond)); err != nil {
 		e.Errorf("Wait returned %v", err)
 	}
 }
@@ -49,24 +53,27 @@ func waitEnds(e *env) {
 func waitCancelled(e *env) {
 	ctx, cancel := context.WithCancel(e.ctx)
 	cancel()
-	if err := e.waker().Wait(ctx, time.Now().Add(far)); !errors.Is(err, context.Canceled) {
+	if _, err := e.waker().Wait(ctx, math.MaxUint64, time.Now().Add(far)); !errors.Is(err, context.Canceled) {
 		e.Errorf("Wait returned %v, want that its context was cancelled", err)
 	}
 }
 
-// wakes demands that Wait returns after act. What happens while Wait is just beginning may be missed by a
-// store, so act is repeated until Wait returns.
+// wakes demands that Wait returns after act. The act is repeated until it does: a store whose connection is
+// being made anew may miss one.
 func (e *env) wakes(act func()) {
 	e.Helper()
 	if !e.h.Features().Notifications {
 		e.Skip("the store has no notifications")
 	}
 	store := e.waker()
-	e.settleDown(store)
+	seen := e.settleDown(store)
 	ctx, cancel := context.WithTimeout(e.ctx, e.patience)
 	defer cancel()
 	woken := make(chan error, 1)
-	go func() { woken <- store.Wait(ctx, time.Now().Add(far)) }()
+	go func() {
+		_, err := store.Wait(ctx, seen, time.Now().Add(far))
+		woken <- err
+	}()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -80,19 +87,24 @@ func (e *env) wakes(act func()) {
 	}
 }
 
-// settleDown waits until the store has nothing to tell of what happened before, so that the next wake-up is
-// the act's.
-func (e *env) settleDown(store outbox.Store) {
+// settleDown waits until the store has nothing to tell of what happened before, and returns the count of
+// wake-ups until then.
+func (e *env) settleDown(store outbox.Store) (seen uint64) {
 	e.Helper()
-	const quiet = 50 * time.Millisecond
+	quiet := min(50*time.Millisecond, e.patience/5)
+	ctx, cancel := context.WithTimeout(e.ctx, e.patience)
+	defer cancel()
 	for start := time.Now(); time.Since(start) < e.patience; {
 		until := time.Now().Add(quiet)
-		e.must(store.Wait(e.ctx, until))
-		if !time.Now().Before(until) {
-			return
+		count, err := store.Wait(ctx, seen, until)
+		e.must(err)
+		if count == seen && !time.Now().Before(until) {
+			return seen
 		}
+		seen = count
 	}
 	e.Fatal("Wait returns early although nothing happens")
+	return 0
 }
 
 func waitWokenByCommit(e *env) {
@@ -119,4 +131,22 @@ func waitWokenByFreedKey(e *env) {
 		a.deliver(a.takes("for a")...)
 		b.deliver(b.takes("for b")...)
 	})
+}
+
+func wakeUpBeforeWait(e *env) {
+	if !e.h.Features().Notifications {
+		e.Skip("the store has no notifications")
+	}
+	store := e.waker()
+	seen := e.settleDown(store)
+	ctx, cancel := context.WithTimeout(e.ctx, e.patience)
+	defer cancel()
+	e.publish(msg("a", "", "news"))
+	for range 2 {
+		count, err := store.Wait(ctx, seen, time.Now().Add(far))
+		e.must(err)
+		if count <= seen {
+			e.Fatalf("Wait was woken and counts %d wake-ups after %d", count, seen)
+		}
+	}
 }

@@ -1,0 +1,195 @@
+package pgstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/outboxrelay/outbox"
+)
+
+// Claim takes messages for one lane; see outbox.Store.
+func (s *Store) Claim(ctx context.Context, q outbox.ClaimQuery) (outbox.Batch, error) {
+	r := s.relay(q.Relay)
+	if r == nil {
+		return outbox.Batch{}, fmt.Errorf("claim for relay %s: %w", q.Relay, outbox.ErrLeaseLost)
+	}
+	l := r.lane(q.Destination)
+	p := l.next(q.Limit, s.signal.seen())
+	answer, claims, err := s.claim(ctx, q, p)
+	if err != nil {
+		l.abandon(p)
+		return outbox.Batch{}, s.explain("claim for "+q.Destination, err)
+	}
+	batch := outbox.Batch{Claims: claims, More: l.advance(p, answer, q.Limit, claims)}
+	if answer.nextDue != nil {
+		batch.NextDue = time.Duration(*answer.nextDue) * time.Microsecond
+	}
+	r.hold(l, claims)
+	if len(claims) > 0 {
+		return batch, nil
+	}
+	found, err := s.sweepPage(ctx, l, q.Relay, q.Destination)
+	batch.More = batch.More || found
+	return batch, err
+}
+
+// claim repeats the call while somebody else has the claim lock: again after a few milliseconds, later in the
+// queue for it.
+func (s *Store) claim(ctx context.Context, q outbox.ClaimQuery, p probe) (*result, []outbox.Claim, error) {
+	const patience = 50 * time.Millisecond
+	begin := time.Now()
+	for {
+		answer, claims, err := s.claimOnce(ctx, q, p, time.Since(begin) > patience)
+		var pgErr *pgconn.PgError
+		switch {
+		case errors.As(err, &pgErr) && pgErr.Code == lockNotAvailable:
+			err = s.endFrozenClaim(ctx)
+			if err != nil {
+				return nil, nil, err
+			}
+		case err != nil:
+			return nil, nil, err
+		case answer.state == "unknown":
+			return nil, nil, outbox.ErrLeaseLost
+		case answer.state == "done":
+			return answer, claims, nil
+		}
+		pause := time.Millisecond + rand.N(3*time.Millisecond)
+		select {
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+}
+
+const lockNotAvailable = "55P03"
+
+// claimOnce sends the claim and the fetch of what it brings in one write.
+func (s *Store) claimOnce(ctx context.Context, q outbox.ClaimQuery, p probe, queue bool) (*result, []outbox.Claim, error) {
+	closed, err := closedTopics(q.Closed)
+	if err != nil {
+		return nil, nil, err
+	}
+	answer := &result{}
+	fetched := fetch{relay: q.Relay, now: time.Now()}
+	claim := call{s.sql.claim, []any{q.Relay, q.Destination, q.Token, q.Limit, q.Bytes, q.Oversized, closed,
+		p.floor, p.window, p.windowOnly, orEmpty(p.keys), orEmpty(p.seqs), orEmpty(p.foreign), p.lostAfter, p.low, queue},
+		answer.scan}
+	errs := s.run(ctx, s.transaction(claim), []call{{s.sql.fetch, []any{q.Token, q.Relay}, fetched.scan}})
+	if err := errors.Join(errs...); err != nil {
+		return nil, nil, err
+	}
+	return answer, fetched.claims(), nil
+}
+
+func closedTopics(closed outbox.TopicSet) (any, error) {
+	if len(closed) == 0 {
+		return nil, nil
+	}
+	b, err := json.Marshal(closed)
+	return string(b), err
+}
+
+// orEmpty makes an empty SQL array of a nil slice: a null array would make its comparisons null.
+func orEmpty[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+func (r *result) scan(rows pgx.Rows) error {
+	return rows.Scan(&r.state, &r.floor, &r.scanned, &r.yielded, &r.claimed, &r.cut, &r.skipped, &r.heldKeys,
+		&r.blocked, &r.ended, &r.foreign, &r.lostLast, &r.low, &r.stopped, &r.mixed, &r.nextDue)
+}
+
+// fetch gathers the rows of claimed messages.
+type fetch struct {
+	relay outbox.ID
+	now   time.Time
+	found []outbox.Claim
+}
+
+func (f *fetch) scan(rows pgx.Rows) error {
+	d := &outbox.Delivery{}
+	var claim int64
+	var lapses, attempts int
+	var headers string
+	var maxAttempts *int
+	var brokerTTL, left *int64
+	err := rows.Scan(&claim, &lapses, &d.Seq, &d.ID, &d.Topic, &d.Key, &d.Payload, &headers, &d.DedupKey,
+		&maxAttempts, &brokerTTL, &left, &d.PublishedAt, &d.Generation, &attempts)
+	if err != nil {
+		return err
+	}
+	d.Attempt = attempts + 1
+	if err := setHeaders(d, headers); err != nil {
+		return err
+	}
+	if maxAttempts != nil {
+		d.MaxAttempts = *maxAttempts
+		if d.MaxAttempts == 0 {
+			d.MaxAttempts = outbox.Unlimited
+		}
+	}
+	if brokerTTL != nil {
+		d.BrokerTTL = time.Duration(*brokerTTL) * time.Microsecond
+	}
+	if left != nil {
+		d.Deadline = f.now.Add(time.Duration(*left) * time.Microsecond)
+	}
+	f.add(claim, lapses, d)
+	return nil
+}
+
+func setHeaders(d *outbox.Delivery, text string) error {
+	headers := map[string]string{}
+	if text != "{}" {
+		if err := json.Unmarshal([]byte(text), &headers); err != nil {
+			return fmt.Errorf("headers of message %s: %w", d.ID, err)
+		}
+	}
+	d.SetHeaders(headers)
+	return nil
+}
+
+func (f *fetch) add(claim int64, lapses int, d *outbox.Delivery) {
+	d.Claim = outbox.ClaimRef{ID: claim, Relay: f.relay}
+	i := slices.IndexFunc(f.found, func(c outbox.Claim) bool { return c.Ref.ID == claim })
+	if i < 0 {
+		i = len(f.found)
+		f.found = append(f.found, outbox.Claim{Ref: d.Claim, Lapses: lapses})
+	}
+	f.found[i].Deliveries = append(f.found[i].Deliveries, d)
+}
+
+func (f *fetch) claims() []outbox.Claim {
+	for _, c := range f.found {
+		slices.SortFunc(c.Deliveries, func(a, b *outbox.Delivery) int { return int(a.Seq - b.Seq) })
+	}
+	return f.found
+}
+
+// endFrozenClaim terminates the backend that holds the claim lock for a client that has stopped in the middle
+// of sending its claim.
+func (s *Store) endFrozenClaim(ctx context.Context) error {
+	var ended int
+	errs := s.run(ctx, s.transaction(call{s.sql.endFrozenClaim, nil,
+		func(rows pgx.Rows) error { return rows.Scan(&ended) }}))
+	if errs[0] != nil {
+		return errs[0]
+	}
+	if ended > 0 {
+		s.log.WarnContext(ctx, "ended a connection that held the claim lock and had stopped sending")
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/storetest"
+)
+
+func TestStoreConforms(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Harness {
+		t.Parallel()
+		return newHarness(t, nil)
+	})
+}
+
+// Case 46: nothing depends on the defaults of role and database.
+func TestStoreConformsUnderHostileDefaults(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Harness {
+		t.Parallel()
+		return newHarness(t, []string{
+			"default_transaction_isolation = 'serializable'",
+			"default_transaction_read_only = on",
+			"work_mem = '64kB'",
+			"timezone = 'Asia/Kathmandu'",
+			"plan_cache_mode = 'force_custom_plan'",
+			"enable_indexscan = off",
+		})
+	})
+}
+
+// harness shows the Stores on one database to the conformance suite.
+type harness struct {
+	url  string
+	pool *pgxpool.Pool
+	pub  *Publisher
+}
+
+// newHarness makes a database with the given defaults.
+func newHarness(t *testing.T, settings []string) *harness {
+	t.Helper()
+	url := migratedDatabase(t)
+	conn := connect(t, url)
+	name := pgx.Identifier{conn.Config().Database}.Sanitize()
+	for _, s := range settings {
+		exec(t, conn, "alter database "+name+" set "+s)
+	}
+	pub, err := NewPublisher(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return &harness{url: url, pool: pool, pub: pub}
+}
+
+func (h *harness) Open(t testing.TB) outbox.Store { return newStore(t, h.url, nil) }
+
+func (h *harness) Begin(ctx context.Context) (storetest.Tx, error) {
+	tx, err := h.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite})
+	return suiteTx{tx, h.pub}, err
+}
+
+// Advance moves all stored times into the past.
+func (h *harness) Advance(ctx context.Context, d time.Duration) error {
+	return pgx.BeginTxFunc(ctx, h.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
+		for table, columns := range map[string][]string{
+			"relay":   {"lease_until", "seen_at"},
+			"message": {"expires_at", "published_at"},
+			"waiting": {"available_at", "expires_at", "published_at"},
+			"dead":    {"expires_at", "published_at", "died_at"},
+			"dedup":   {"expires_at"},
+		} {
+			for _, c := range columns {
+				if _, err := tx.Exec(ctx, fmt.Sprintf("update outbox.%s set %s = %s - $1::interval", table, c, c), d); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func (h *harness) Counts(ctx context.Context) (c storetest.Counts, err error) {
+	err = h.pool.QueryRow(ctx, `select (select count(*) from outbox.message), (select count(*) from outbox.waiting),
+		(select count(*) from outbox.dead), (select coalesce(sum(cardinality(seqs)), 0) from outbox.claim),
+		(select count(*) from outbox.claim)`).Scan(&c.Ready, &c.Waiting, &c.Dead, &c.Claimed, &c.Claims)
+	return c, err
+}
+
+func (h *harness) Dead(ctx context.Context) ([]storetest.Dead, error) {
+	rows, err := h.pool.Query(ctx, "select id, attempts, error_class, last_error from outbox.dead order by seq")
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[storetest.Dead])
+}
+
+func (h *harness) Features() storetest.Features { return storetest.Features{Notifications: true} }
+
+// suiteTx is a transaction of an application.
+type suiteTx struct {
+	pgx.Tx
+	pub *Publisher
+}
+
+func (tx suiteTx) Publish(ctx context.Context, ms ...outbox.Message) ([]outbox.Receipt, error) {
+	return tx.pub.Publish(ctx, tx.Tx, ms...)
+}

@@ -1,0 +1,150 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// call is one statement of an exchange.
+type call struct {
+	statement statement
+	args      []any
+	read      func(pgx.Rows) error // called for each row; nil: none is expected
+}
+
+// exchange sends groups of calls in one write, each group with a Sync of its own, and reads all answers. It
+// returns an error for each group. So a whole transaction, begin and commit included, is on its way before the
+// server starts with it: between taking the claim lock and giving it up the server never waits for us.
+//
+// After an error inside a transaction the connection must not be used again (pgxpool sees to that).
+func exchange(ctx context.Context, conn *pgx.Conn, groups ...[]call) []error {
+	errs := make([]error, len(groups))
+	fail := func(err error) []error {
+		for i := range errs {
+			errs[i] = errors.Join(errs[i], err)
+		}
+		return errs
+	}
+	prepared := usesPreparedStatements(conn)
+	if prepared {
+		if err := prepareAll(ctx, conn, groups); err != nil {
+			return fail(err)
+		}
+	}
+	pipeline := conn.PgConn().StartPipeline(ctx)
+	for _, group := range groups {
+		for _, c := range group {
+			if err := send(conn, pipeline, c, prepared); err != nil {
+				return fail(errors.Join(err, pipeline.Close()))
+			}
+		}
+		pipeline.SendPipelineSync()
+	}
+	if err := pipeline.Flush(); err != nil {
+		return fail(errors.Join(err, pipeline.Close()))
+	}
+	for i, group := range groups {
+		errs[i] = receive(conn, pipeline, group)
+	}
+	if err := pipeline.Close(); err != nil && errors.Join(errs...) == nil {
+		return fail(err)
+	}
+	return errs
+}
+
+// usesPreparedStatements follows the connection's configuration: behind poolers that lose prepared statements
+// people choose another mode.
+func usesPreparedStatements(conn *pgx.Conn) bool {
+	return conn.Config().DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
+}
+
+func prepareAll(ctx context.Context, conn *pgx.Conn, groups [][]call) error {
+	for _, group := range groups {
+		for _, c := range group {
+			if _, err := conn.Prepare(ctx, c.statement.name, c.statement.sql); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func send(conn *pgx.Conn, pipeline *pgconn.Pipeline, c call, prepared bool) error {
+	types := conn.TypeMap()
+	values := make([][]byte, len(c.args))
+	formats := make([]int16, len(c.args))
+	for i, arg := range c.args {
+		oid := c.statement.params[i]
+		formats[i] = types.FormatCodeForOID(oid)
+		// An empty buffer, not nil: what is nil afterwards is NULL.
+		encoded, err := types.Encode(oid, formats[i], arg, []byte{})
+		if err != nil {
+			return fmt.Errorf("encode parameter %d of %s: %w", i+1, c.statement.name, err)
+		}
+		values[i] = encoded
+	}
+	binary := []int16{pgx.BinaryFormatCode}
+	if prepared {
+		pipeline.SendQueryPrepared(c.statement.name, values, formats, binary)
+	} else {
+		pipeline.SendQueryParams(c.statement.sql, values, c.statement.params, formats, binary)
+	}
+	return nil
+}
+
+// receive reads the answers of one group up to its Sync.
+func receive(conn *pgx.Conn, pipeline *pgconn.Pipeline, group []call) (first error) {
+	for i := 0; ; i++ {
+		results, err := pipeline.GetResults()
+		switch {
+		case err != nil:
+			var pgErr *pgconn.PgError
+			if !errors.As(err, &pgErr) {
+				return errors.Join(first, err)
+			}
+			// The server has skipped to the Sync, and so does the pipeline.
+			first = errors.Join(first, err)
+		case results == nil:
+			return errors.Join(first, errors.New("the connection ended before all answers had come"))
+		default:
+			reader, ok := results.(*pgconn.ResultReader)
+			if !ok {
+				return first
+			}
+			first = errors.Join(first, readRows(conn, reader, group[i]))
+		}
+	}
+}
+
+func readRows(conn *pgx.Conn, reader *pgconn.ResultReader, c call) error {
+	rows := pgx.RowsFromResultReader(conn.TypeMap(), reader)
+	defer rows.Close()
+	for rows.Next() {
+		if c.read == nil {
+			continue
+		}
+		if err := c.read(rows); err != nil {
+			return fmt.Errorf("read answer of %s: %w", c.statement.name, err)
+		}
+	}
+	return rows.Err()
+}
+
+// transaction puts begin, the server-side deadlines and commit around calls.
+func (s *Store) transaction(calls ...call) []call {
+	group := make([]call, 0, len(calls)+3)
+	group = append(group, call{statement: s.sql.begin},
+		call{statement: s.sql.deadlines, args: []any{statementDeadline, lockDeadline}})
+	group = append(group, calls...)
+	return append(group, call{statement: s.sql.commit})
+}
+
+// Deadlines on the server, as its settings.
+const (
+	statementDeadline = "30s"
+	lockDeadline      = "2s"
+)

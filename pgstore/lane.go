@@ -1,0 +1,186 @@
+package pgstore
+
+import (
+	"sync"
+	"time"
+
+	"github.com/outboxrelay/outbox"
+)
+
+// lane is where one lane of a relay looks for candidates. Nothing here decides anything: outbox.claim does.
+//
+// The floor is where the next window over message starts; below it are rows that the windows have seen. What
+// they left there comes back in three ways: keys that were skipped are continued by index; lost claims list
+// their messages; and the sweep finds rows that were committed after the window had passed.
+type lane struct {
+	mu         sync.Mutex
+	floor      int64
+	window     int
+	low        int64 // no live claim has a lower id
+	keys       *skippedKeys
+	offered    []int64 // found by the sweep
+	foreign    []int64 // lost claims that hold nothing for this lane
+	lostAfter  int64
+	stopped    string // topics that the last claim left alone
+	windowOnly bool   // the other candidates filled the last claim and none could be taken
+	mixed      bool   // other relays have other topics in this lane
+	wakes      uint64 // wake-ups before the last claim
+	sweep      sweep
+}
+
+// Bounds of a lane.
+const (
+	maxWindow  = 8000 // rows; a claim must not hold the lock for long
+	maxOffered = 10_000
+	maxForeign = 256
+)
+
+func newLane() *lane { return &lane{keys: newSkippedKeys()} }
+
+// probe is what one claim call asks for, and result what it answers.
+type probe struct {
+	floor      int64
+	window     int
+	windowOnly bool
+	keys       []string
+	seqs       []int64
+	foreign    []int64
+	lostAfter  int64
+	low        int64
+}
+
+type result struct {
+	state                             string
+	floor                             *int64
+	scanned, yielded, claimed         *int
+	cut                               *bool
+	skipped, heldKeys, blocked, ended []string
+	foreign                           []int64
+	lostLast                          *int64
+	low                               *int64
+	stopped                           *string
+	mixed                             *bool
+	nextDue                           *int64
+}
+
+func (l *lane) next(limit int, wakes uint64) probe {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if wakes != l.wakes {
+		l.wakes = wakes
+		l.keys.wake()
+	}
+	l.window = min(max(l.window, limit), maxWindow)
+	return probe{
+		floor: l.floor, window: l.window, windowOnly: l.windowOnly,
+		keys: l.keys.take(time.Now(), maxKeysPerCall), seqs: l.offered[:min(len(l.offered), limit)],
+		foreign: l.foreign, lostAfter: l.lostAfter, low: l.low,
+	}
+}
+
+// abandon puts back what a call that failed had asked for.
+func (l *lane) abandon(p probe) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.keys.again(p.keys)
+}
+
+// advance takes over what a call has found, and reports whether the next one should follow at once.
+func (l *lane) advance(p probe, r *result, limit int, claimed []outbox.Claim) (more bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.advanceKeys(p, r)
+	l.advanceOffered(p, r, claimed)
+	l.advanceFloor(p, r, limit)
+	l.low, l.mixed = *r.low, *r.mixed
+	if r.lostLast != nil {
+		l.lostAfter = *r.lostLast
+	}
+	if len(l.foreign)+len(r.foreign) <= maxForeign {
+		l.foreign = append(l.foreign, r.foreign...)
+	}
+	stuck := *r.claimed == 0 && *r.cut
+	l.windowOnly = stuck && !p.windowOnly
+	return *r.scanned == p.window || *r.cut && *r.claimed > 0 || l.windowOnly || l.keys.pending() || len(l.offered) > 0
+}
+
+func (l *lane) advanceKeys(p probe, r *result) {
+	l.keys.end(r.ended)
+	l.keys.block(r.blocked, time.Now())
+	resting := make(map[string]bool, len(r.blocked))
+	for _, key := range r.blocked {
+		resting[key] = true
+	}
+	for _, key := range p.keys {
+		if !resting[key] {
+			l.keys.again([]string{key})
+		}
+	}
+	for _, key := range r.skipped {
+		l.keys.add(key)
+	}
+}
+
+// advanceOffered forgets the offered seqs that were claimed, or could have been.
+func (l *lane) advanceOffered(p probe, r *result, claimed []outbox.Claim) {
+	if len(p.seqs) == 0 || p.windowOnly {
+		return
+	}
+	if !*r.cut {
+		l.offered = l.offered[len(p.seqs):]
+		return
+	}
+	taken := map[int64]bool{}
+	for _, c := range claimed {
+		for _, d := range c.Deliveries {
+			taken[d.Seq] = true
+		}
+	}
+	left := l.offered[len(p.seqs):]
+	for _, seq := range p.seqs {
+		if !taken[seq] && *r.claimed > 0 {
+			left = append(left, seq)
+		}
+	}
+	l.offered = left
+}
+
+// advanceFloor moves the window. One that yields little grows, a full batch resets it. When topics that were
+// left alone may be claimed again, their messages without a key are below the floor and unknown: start over.
+func (l *lane) advanceFloor(p probe, r *result, limit int) {
+	l.floor = *r.floor
+	stopped := ""
+	if r.stopped != nil {
+		stopped = *r.stopped
+	}
+	if stopped != l.stopped {
+		l.floor, l.stopped = 0, stopped
+	}
+	switch {
+	case *r.claimed >= limit:
+		l.window = limit
+	case 4**r.yielded < 3**r.scanned:
+		l.window = min(2*p.window, maxWindow)
+	}
+}
+
+// release continues a key in front of all others.
+func (l *lane) release(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.keys.release(key)
+}
+
+// skip adds keys whose messages nobody lists any more.
+func (l *lane) skip(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.keys.add(key)
+}
+
+// isMixed reports whether a key that is freed here may have its next message in the lane of another relay.
+func (l *lane) isMixed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mixed
+}

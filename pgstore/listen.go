@@ -1,0 +1,149 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Notifications are a hint and never the truth: whatever happens to this connection, relays poll.
+const (
+	listenPing      = 10 * time.Second // silence after which the connection is asked whether it still lives
+	listenPatience  = 3 * time.Second  // for each answer on it
+	listenFirstWait = 100 * time.Millisecond
+	listenLastWait  = 5 * time.Second
+)
+
+// errSilent: LISTEN succeeded and a notification of our own did not arrive.
+var errSilent = errors.New("notifications do not arrive; is there a pooler in transaction mode? Set ListenURL, or Notify to NotifyOff")
+
+// Wait returns at a wake-up or at the time; see outbox.Store.
+func (s *Store) Wait(ctx context.Context, seen uint64, until time.Time) (uint64, error) {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-s.signal.after(seen):
+	case <-timer.C:
+	case <-ctx.Done():
+		return seen, ctx.Err()
+	}
+	return s.signal.seen(), nil
+}
+
+// Listen keeps a connection that listens for notifications until the context is done. After each (re)connection
+// it wakes all waiting lanes: something may have been published meanwhile.
+func (s *Store) Listen(ctx context.Context) {
+	if s.cfg.Notify == NotifyOff {
+		return
+	}
+	wait := listenFirstWait
+	listening := true // so that the first failure is logged
+	for ctx.Err() == nil {
+		err := s.listenOnce(ctx, func() {
+			s.log.DebugContext(ctx, "listening for notifications", "channel", s.cfg.Schema)
+			listening, wait = true, listenFirstWait
+			s.signal.wake()
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		if listening {
+			s.log.WarnContext(ctx, "cannot listen for notifications, polling meanwhile", "error", err)
+			listening = false
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait/2 + rand.N(wait)):
+		}
+		wait = min(2*wait, listenLastWait)
+	}
+}
+
+// listenOnce connects, proves by a round trip that notifications arrive, and listens until something fails.
+func (s *Store) listenOnce(ctx context.Context, ready func()) error {
+	conn, err := s.listenConn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(closing)
+	}()
+	if err := s.proveListening(ctx, conn); err != nil {
+		return err
+	}
+	ready()
+	for {
+		switch err := s.await(ctx, conn, listenPing, ""); {
+		case err == nil:
+			s.signal.wake()
+		case !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil:
+			return err
+		default:
+			if err := ping(ctx, conn); err != nil {
+				return fmt.Errorf("ping listening connection: %w", err)
+			}
+		}
+	}
+}
+
+func (s *Store) listenConn(ctx context.Context) (*pgx.Conn, error) {
+	cfg := s.pool.Config().ConnConfig
+	if s.cfg.ListenURL != "" {
+		var err error
+		if cfg, err = pgx.ParseConfig(s.cfg.ListenURL); err != nil {
+			return nil, fmt.Errorf("parse listen URL: %w", err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, listenPatience)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connect to listen: %w", err)
+	}
+	return conn, nil
+}
+
+// proveListening subscribes and waits for a notification that is sent through the pool, as publishers' are.
+func (s *Store) proveListening(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, listenPatience)
+	defer cancel()
+	if _, err := conn.Exec(ctx, "listen "+pgx.Identifier{s.cfg.Schema}.Sanitize()); err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	proof := strconv.FormatUint(rand.Uint64(), 36)
+	if errs := s.run(ctx, s.transaction(call{s.sql.notify, []any{proof}, nil})); errs[0] != nil {
+		return fmt.Errorf("notify: %w", errs[0])
+	}
+	if err := s.await(ctx, conn, listenPatience, proof); err != nil {
+		return errors.Join(errSilent, err)
+	}
+	return nil
+}
+
+// await waits for a notification with a payload, at most for the given time.
+func (s *Store) await(ctx context.Context, conn *pgx.Conn, patience time.Duration, payload string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		n, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return err
+		}
+		if n.Payload == payload {
+			return nil
+		}
+	}
+}
+
+func ping(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, listenPatience)
+	defer cancel()
+	return conn.Ping(ctx)
+}

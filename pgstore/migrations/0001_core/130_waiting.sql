@@ -1,0 +1,42 @@
+create table outbox.waiting (
+    seq             bigint primary key default nextval('outbox.seq'),
+    id              uuid not null,
+    topic           text collate "C" not null,
+    key             text collate "C",
+    payload         bytea not null,
+    headers         jsonb not null default '{}',
+    dedup_key       text,
+    max_attempts    int,
+    broker_ttl      interval,
+    expires_at      timestamptz,
+    published_at    timestamptz not null default clock_timestamp(),
+    generation      int not null default 0,
+    attempts        int not null default 0,
+    lapses          int not null default 0,
+    holds           boolean not null default false,
+    destination     text,
+    available_at    timestamptz not null,
+    first_failed_at timestamptz,
+    failed_at       timestamptz,
+    error_class     text,
+    last_error      text,
+    constraint waiting_topic check (octet_length(topic) <= 255 and topic ~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$'),
+    constraint waiting_key check (octet_length(key) between 1 and 512 and key !~ '[\x01-\x1f\x7f-\x9f]'),
+    constraint waiting_payload check (octet_length(payload) <= 67108864),
+    constraint waiting_headers check (outbox.headers_valid(headers)),
+    constraint waiting_dedup_key check (octet_length(dedup_key) between 1 and 255),
+    constraint waiting_max_attempts check (max_attempts >= 0),
+    constraint waiting_broker_ttl check (broker_ttl > interval '0')
+) with (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 50000,
+    autovacuum_vacuum_cost_delay = 0
+);
+create index waiting_available on outbox.waiting (available_at);
+create index waiting_key on outbox.waiting (key, seq) where key is not null and holds;
+
+comment on table outbox.waiting is 'Messages that are not to be delivered before available_at: scheduled, backing off, redriven, replayed.';
+comment on column outbox.waiting.holds is 'younger messages of the key wait for this one';
+comment on column outbox.waiting.destination is 'only this destination''s lane takes it; null: by route';
+comment on column outbox.waiting.attempts is 'failed attempts so far';
+comment on column outbox.waiting.lapses is 'relays that died while they held it';

@@ -1,0 +1,20 @@
+create table outbox.relay (
+    id              uuid primary key,
+    lease_until     timestamptz not null,
+    lease           interval not null,
+    beat            bigint not null,
+    streaming       boolean not null default false,
+    host            text not null,
+    pid             int not null,
+    version         text not null,
+    engine          text not null,
+    destinations    jsonb not null,
+    counters        jsonb not null default '{}',
+    settings_digest text not null default '',
+    started_at      timestamptz not null default clock_timestamp(),
+    seen_at         timestamptz not null default clock_timestamp()
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+
+comment on table outbox.relay is 'Live relays. The lease covers all claims of the relay; a claim call removes relays whose lease has lapsed.';
+comment on column outbox.relay.beat is 'counts heartbeats';
+comment on column outbox.relay.destinations is 'per lane: topics and unordered (patterns, the first that covers a topic decides), take and free (the same as regular expressions; empty: every topic, null: none)';

@@ -1,0 +1,32 @@
+create table outbox.control (
+    scope  text not null,
+    name   text collate "C" not null,
+    reason text,
+    actor  text,
+    at     timestamptz not null default clock_timestamp(),
+    primary key (scope, name),
+    constraint control_scope check (scope in ('topic', 'destination'))
+);
+comment on table outbox.control is 'Pauses: a topic pattern or a destination that no relay claims from. Its messages still hold their keys.';
+
+create table outbox.operation (
+    id          bigint generated always as identity primary key,
+    verb        text not null,
+    filter      jsonb not null default '{}',
+    cursor      jsonb,
+    rate        int,
+    state       text not null,
+    actor       text,
+    reason      text,
+    counts      jsonb not null default '{}',
+    started_at  timestamptz not null default clock_timestamp(),
+    finished_at timestamptz
+);
+comment on table outbox.operation is 'What operators did: who, why, with what counts.';
+
+create table outbox.setting (
+    name  text primary key,
+    value text not null,
+    constraint setting_name check (name in ('payload_max', 'dedup_window', 'notify'))
+);
+comment on table outbox.setting is 'Settings that the SQL functions read: payload_max in bytes, dedup_window as an interval, notify: publish, trigger or off.';

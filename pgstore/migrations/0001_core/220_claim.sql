@@ -1,0 +1,380 @@
+-- Claim: the one place of the key rule.
+--
+-- Runs alone (claim lock) and finds candidates in one statement, hence one snapshot, taken after the lock:
+-- settling does not take the lock, and between two snapshots a message could change its table and be
+-- overtaken by a younger one of its key.
+--
+-- Candidates, in this order: what lost claims list (given back, or their relay is gone), due rows of waiting,
+-- offered seqs, continued keys (both below the floor), the window of message from the floor. They are cut to
+-- the limits first and checked by the key rule afterwards; nothing is cut after that, because "no older one
+-- outside this batch" would no longer be true.
+--
+-- Key rule: a keyed candidate is taken only if no claim that was not locked here holds its key in this
+-- destination, and if no undelivered older message of its key and destination is outside the batch: in
+-- message, in waiting or dead with holds. The topics of a destination are those of its lanes on all live relays.
+-- A head that is found this way and that nobody holds takes the place
+-- of its key's candidates.
+create function outbox.claim(
+    p_relay       uuid,
+    p_destination text,
+    p_token       uuid,
+    p_limit       int,
+    p_bytes       bigint,
+    p_oversized   boolean,   -- the first message is taken even if it exceeds p_bytes
+    p_closed      jsonb,     -- topics that a breaker has closed
+    p_floor       bigint,    -- the window starts here …
+    p_share       boolean,   -- … or further on, where other relays' windows ended
+    p_window      int,       -- rows
+    p_window_only boolean,   -- no other candidates
+    p_keys        text[],    -- continue these keys below the floor
+    p_seqs        bigint[],  -- offered candidates without a key
+    p_foreign     bigint[],  -- lost claims known to hold nothing for this lane
+    p_lost_after  bigint,    -- begin with lost claims after this one
+    p_low         bigint,    -- no live claim has a lower id
+    p_queue       boolean,   -- wait for the claim lock
+    out state        text,     -- busy: somebody else has the lock; unknown: no such relay (any more); done
+    out claimed      int,
+    out floor        bigint,   -- where the next window starts
+    out scanned      int,      -- rows of the window
+    out yielded      int,      -- of which candidates
+    out cut          boolean,  -- candidates were left for want of room
+    out skipped_keys text[],   -- keys with rows now below the floor that were not taken
+    out held_keys    text[],   -- of p_keys: held by a claim
+    out blocked_keys text[],   -- of p_keys: an older one is waiting or dead
+    out ended_keys   text[],   -- of p_keys: nothing left below the floor
+    out foreign_ids  bigint[], -- lost claims with nothing for this lane
+    out lost_last    bigint,   -- the last lost claim looked at
+    out low          bigint,
+    out stopped      text,     -- which topics were not claimed: closed or paused
+    out mixed        boolean,  -- other relays have other topics in this lane
+    out next_due     bigint    -- microseconds until the next waiting row is due
+)
+language plpgsql volatile
+as $$
+#variable_conflict use_column
+declare
+    v_now      timestamptz;
+    v_beat     bigint;
+    v_take     text;   -- topics of this lane
+    v_dest     text;   -- topics of this destination, on all relays
+    v_free     text;   -- topics without order
+    v_stop     text;
+    v_floor    bigint;
+    v_lost     bigint[];
+    v_lapses   int;
+    v_seqs     bigint[];
+    v_hashes   int[];
+    v_relisted bigint[];
+    v_rehashed int[];
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception 'outbox.claim needs a READ COMMITTED transaction: in any other the snapshot is older than the lock'
+            using errcode = 'object_not_in_prerequisite_state';
+    end if;
+    perform outbox.plan_settings(), set_config('synchronous_commit', 'off', true);
+    if p_queue then
+        perform outbox.claim_lock();
+    elsif not outbox.try_claim_lock() then
+        state := 'busy';
+        return;
+    end if;
+
+    v_now := clock_timestamp();
+    delete from outbox.relay
+    where id = any (array(select r.id from outbox.relay r where r.lease_until < v_now for update skip locked));
+    select r.beat, r.destinations -> p_destination ->> 'take', r.destinations -> p_destination ->> 'free'
+    into v_beat, v_take, v_free
+    from outbox.relay r where r.id = p_relay;
+    if v_beat is null then
+        state := 'unknown';
+        return;
+    end if;
+    state := 'done';
+    select case when bool_or(d.take = '') then '' else string_agg(d.take, '|') end
+    into v_dest
+    from (select distinct r.destinations -> p_destination ->> 'take' as take from outbox.relay r) d;
+    mixed := v_dest is distinct from v_take;
+
+    if exists (select from outbox.control) or p_closed is not null then
+        v_stop := outbox.topics_regexp((
+            select coalesce(jsonb_agg(jsonb_build_object('in', true, 'pattern',
+                       case c.scope when 'topic' then c.name else '>' end) order by c.scope, c.name), '[]')
+            from outbox.control c
+            where c.scope = 'topic' or c.name = p_destination) || coalesce(p_closed, '[]'));
+    end if;
+    stopped := v_stop;
+
+    select coalesce(min(c.id), p_low), greatest(p_floor, coalesce(max(c.floor) filter (where p_share
+               and c.destination = p_destination
+               and c.relay in (select r.id from outbox.relay r
+                               where r.destinations -> p_destination ->> 'take' = v_take)), 0))
+    into low, v_floor
+    from outbox.claim c
+    where c.id >= p_low;
+
+    with
+    lost as materialized (
+        select c.id, c.seqs, c.lapses + (c.relay is not null)::int as lapses
+        from outbox.claim c
+        where c.id >= low
+          and not p_window_only
+          and (c.relay is null or c.relay not in (select r.id from outbox.relay r))
+          and c.id <> all (p_foreign)
+        order by c.id <= p_lost_after, c.id
+        limit 8
+        for update skip locked
+    ),
+    -- Listed seqs are candidates only here: the locked row's list is the newest, the snapshot's may hold
+    -- seqs that were settled since.
+    back as materialized (
+        select l.id as claim, l.lapses, s.seq, m.topic, m.bytes, m.scheduled, m.topic ~ v_take as mine,
+               case when m.topic ~ v_free then null else m.key end as key
+        from lost l
+        cross join lateral unnest(l.seqs) s(seq)
+        cross join lateral (
+            select m.key, m.topic, octet_length(m.payload) as bytes, false as scheduled
+            from outbox.message m where m.seq = s.seq
+            union all
+            select w.key, w.topic, octet_length(w.payload), not w.holds
+            from outbox.waiting w where w.seq = s.seq
+            limit 1
+        ) m
+    ),
+    -- Scheduled rows hold their key from their first claim on, without saying so in their own row.
+    scheduled as materialized (
+        select b.key, b.seq from back b where b.scheduled and b.topic ~ v_dest and b.key is not null
+    ),
+    listed as materialized (select s.seq from outbox.listed(low) s(seq)),
+    held as materialized (
+        select k.hash from outbox.held(low, p_destination, (select coalesce(array_agg(l.id), '{}') from lost l)) k(hash)
+    ),
+    -- Rows whose head is waiting or dead are left out before the limit: they would fill it, for as long as
+    -- that head waits.
+    due as materialized (
+        select d.seq, d.key, d.topic, d.bytes
+        from (
+            select w.seq, w.key, w.topic, octet_length(w.payload) as bytes
+            from outbox.waiting w
+            where w.available_at <= v_now
+              and not p_window_only
+              and (w.destination is null or w.destination = p_destination)
+              and w.topic ~ v_take
+              and (v_stop is null or w.topic !~ v_stop)
+              and w.seq not in (select l.seq from listed l)
+              and (w.key is null or w.topic ~ v_free
+                   or hashtext(w.key) not in (select h.hash from held h)
+                      and coalesce((select o.seq from outbox.waiting o
+                                    where o.key = w.key and o.holds and o.available_at > v_now
+                                      and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
+                                      and (o.destination is null or o.destination = p_destination)
+                                    order by o.seq limit 1) > w.seq, true)
+                      and coalesce((select o.seq from outbox.dead o
+                                    where o.key = w.key and o.holds
+                                      and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
+                                      and (o.destination is null or o.destination = p_destination)
+                                    order by o.seq limit 1) > w.seq, true))
+            order by w.available_at
+            limit greatest(p_limit / 2, 1)
+        ) d
+        limit 1000
+    ),
+    offered as materialized (
+        select m.seq, m.topic, m.bytes
+        from unnest(p_seqs) s(seq)
+        cross join lateral (
+            select m.seq, m.topic, octet_length(m.payload) as bytes
+            from outbox.message m
+            where m.seq = s.seq and m.seq < v_floor and (m.key is null or m.topic ~ v_free)
+            limit 1
+        ) m
+        where not p_window_only
+          and m.topic ~ v_take
+          and (v_stop is null or m.topic !~ v_stop)
+          and m.seq not in (select l.seq from listed l)
+    ),
+    continued as materialized (
+        select k.key, hashtext(k.key) in (select h.hash from held h) as held,
+               least((select o.seq from outbox.waiting o
+                      where o.key = k.key and o.holds and o.available_at > v_now
+                        and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
+                        and (o.destination is null or o.destination = p_destination)
+                      order by o.seq limit 1),
+                     (select o.seq from outbox.dead o
+                      where o.key = k.key and o.holds
+                        and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
+                        and (o.destination is null or o.destination = p_destination)
+                      order by o.seq limit 1),
+                     case when mixed then
+                         (select m.seq from outbox.message m
+                          where m.key = k.key and m.topic ~ v_dest and m.topic !~ v_take
+                            and (v_free is null or m.topic !~ v_free)
+                          order by m.seq limit 1)
+                     end) as block
+        from unnest(p_keys) k(key)
+    ),
+    freed as materialized (
+        select m.seq, k.key, m.topic, m.bytes
+        from continued k
+        cross join lateral (
+            select m.seq, m.topic, octet_length(m.payload) as bytes
+            from outbox.message m
+            where m.key = k.key and m.seq < least(v_floor, k.block)
+              and m.topic ~ v_take and (v_free is null or m.topic !~ v_free)
+              and m.seq not in (select l.seq from listed l)
+            order by m.seq
+            limit greatest(p_limit / cardinality(p_keys), 1)
+        ) m
+        where not k.held and not p_window_only
+        limit 2000
+    ),
+    win as materialized (
+        select w.seq, w.topic, w.key, w.bytes, w.mine,
+               w.mine and (v_stop is null or w.topic !~ v_stop)
+                   and w.seq not in (select l.seq from listed l)
+                   and (w.key is null or hashtext(w.key) not in (select h.hash from held h)) as eligible
+        from (
+            select m.seq, m.topic, case when m.topic ~ v_free then null else m.key end as key,
+                   octet_length(m.payload) as bytes, m.topic ~ v_take as mine
+            from outbox.message m
+            where m.seq >= v_floor
+            order by m.seq
+            limit p_window
+        ) w
+        limit 10000
+    ),
+    cand as materialized (
+        select c.source, c.seq, c.key, c.lapses, c.bytes,
+               sum(c.bytes) over w <= p_bytes or p_oversized and row_number() over w = 1 as fits
+        from (
+            select c.*
+            from (
+                select 0 as source, b.seq, b.key, b.lapses, b.bytes
+                from back b
+                where b.mine and (v_stop is null or b.topic !~ v_stop)
+                  and (b.key is null or hashtext(b.key) not in (select h.hash from held h))
+                union all
+                select 1, d.seq, case when d.topic ~ v_free then null else d.key end, 0, d.bytes from due d
+                union all
+                select 2, o.seq, null, 0, o.bytes from offered o
+                union all
+                select 3, f.seq, f.key, 0, f.bytes from freed f where v_stop is null or f.topic !~ v_stop
+                union all
+                select 4, w.seq, w.key, 0, w.bytes from win w where w.eligible
+            ) c
+            order by c.source, c.seq
+            limit p_limit
+        ) c
+        window w as (order by c.source, c.seq)
+        limit 1000
+    ),
+    taken as materialized (select c.* from cand c where c.fits),
+    -- Fresh messages never enter a claim of messages whose relay died: they would share its lapses. So a key
+    -- that has both takes only the run of the kind of its head.
+    bykey as materialized (
+        select t.key, array_agg(t.seq) as seqs, min(t.seq) as lo, max(t.seq) as hi, sum(t.bytes) as bytes,
+               coalesce(min(t.seq) filter (where t.lapses > 0) < min(t.seq) filter (where t.lapses = 0),
+                        bool_and(t.lapses > 0)) as relapsed,
+               case when bool_or(t.lapses > 0) and bool_or(t.lapses = 0)
+                    then greatest(min(t.seq) filter (where t.lapses > 0), min(t.seq) filter (where t.lapses = 0))
+               end as other
+        from taken t
+        where t.key is not null
+        group by t.key
+    ),
+    -- Scalar subqueries, and limits around every parameter limit: any join or NOT EXISTS here becomes a scan
+    -- of the table as soon as statistics are wrong.
+    probe as materialized (
+        select b.*,
+               (select m.seq from outbox.message m
+                where m.key = b.key and m.seq < b.hi and m.seq <> all (b.seqs)
+                  and m.topic ~ v_dest and (v_free is null or m.topic !~ v_free)
+                order by m.seq limit 1) as ready,
+               least((select o.seq from outbox.waiting o
+                      where o.key = b.key and o.holds and o.seq < b.hi and o.seq <> all (b.seqs)
+                        and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
+                        and (o.destination is null or o.destination = p_destination)
+                      order by o.seq limit 1),
+                     (select o.seq from outbox.dead o
+                      where o.key = b.key and o.holds and o.seq < b.hi
+                        and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
+                        and (o.destination is null or o.destination = p_destination)
+                      order by o.seq limit 1),
+                     (select min(o.seq) from scheduled o where o.key = b.key and o.seq <> all (b.seqs))) as block
+        from bykey b
+    ),
+    head as materialized (
+        select p.key, m.seq
+        from probe p
+        cross join lateral (
+            select m.seq, m.topic, octet_length(m.payload) as bytes
+            from outbox.message m where m.seq = p.ready limit 1
+        ) m
+        where p.ready < p.lo and (p.block is null or p.ready < p.block)
+          and m.seq not in (select l.seq from listed l)
+          and m.topic ~ v_take and (v_stop is null or m.topic !~ v_stop)
+          and (m.bytes <= p.bytes or m.bytes <= p_bytes - (select sum(t.bytes) from taken t))
+    ),
+    ok as materialized (
+        select t.seq, null::int as hash, t.lapses > 0 as relapsed
+        from taken t where t.key is null
+        union all
+        select s.seq, hashtext(p.key), p.relapsed
+        from probe p
+        cross join lateral unnest(p.seqs) s(seq)
+        where (p.ready is null or s.seq < p.ready)
+          and (p.block is null or s.seq < p.block)
+          and (p.other is null or s.seq < p.other)
+        union all
+        select h.seq, hashtext(h.key), false from head h
+    ),
+    edge as materialized (
+        select coalesce(
+            (select min(w.seq) from win w
+             where w.eligible and w.seq > coalesce((select max(t.seq) from taken t where t.source = 4), 0)),
+            (select max(w.seq) + 1 from win w),
+            v_floor) as floor
+    )
+    select (select e.floor from edge e),
+           (select count(*) from win),
+           (select count(*) from win w where w.eligible),
+           coalesce((select count(*) >= p_limit or not bool_and(c.fits) from cand c), false)
+               or (select count(*) from due) >= greatest(p_limit / 2, 1)
+               or (select count(*) from lost) >= 8,
+           (select array_agg(distinct w.key) from win w
+            where w.mine and w.key is not null and w.seq < (select e.floor from edge e)
+              and w.seq not in (select o.seq from ok o) and w.seq not in (select l.seq from listed l)),
+           (select array_agg(k.key) from continued k where k.held),
+           (select array_agg(k.key) from continued k where not k.held and k.block < v_floor),
+           (select array_agg(k.key) from continued k
+            where not k.held and not p_window_only and k.block is null
+              and k.key not in (
+                  select f.key from freed f
+                  group by f.key
+                  having count(*) >= greatest(p_limit / cardinality(p_keys), 1)
+                      or not bool_and(f.seq in (select o.seq from ok o)))),
+           (select array_agg(l.id) filter (where l.id in (select b.claim from back b)
+                and l.id not in (select b.claim from back b where b.mine)) from lost l),
+           (select max(l.id) from lost l),
+           (select array_agg(l.id) from lost l),
+           (select max(case when b.seq in (select o.seq from ok o where o.relapsed) then b.lapses end) from back b),
+           (select array_agg(o.seq order by o.seq) from ok o where not o.relapsed),
+           (select array_agg(o.hash order by o.seq) from ok o where not o.relapsed),
+           (select array_agg(o.seq order by o.seq) from ok o where o.relapsed),
+           (select array_agg(o.hash order by o.seq) from ok o where o.relapsed)
+    into floor, scanned, yielded, cut, skipped_keys, held_keys, blocked_keys, ended_keys, foreign_ids, lost_last,
+         v_lost, v_lapses, v_seqs, v_hashes, v_relisted, v_rehashed;
+
+    if v_lost is not null then
+        perform outbox.take_over(v_lost, coalesce(v_seqs, '{}') || coalesce(v_relisted, '{}'));
+    end if;
+    insert into outbox.claim (token, relay, beat, destination, seqs, keys, floor, lapses, claimed_at)
+    select p_token, p_relay, v_beat, p_destination, c.seqs, c.hashes, floor, c.lapses, v_now
+    from (values (v_seqs, v_hashes, 0), (v_relisted, v_rehashed, v_lapses)) c(seqs, hashes, lapses)
+    where c.seqs is not null;
+    claimed := coalesce(cardinality(v_seqs), 0) + coalesce(cardinality(v_relisted), 0);
+
+    select (extract(epoch from w.available_at - v_now) * 1000000)::bigint into next_due
+    from outbox.waiting w where w.available_at > v_now order by w.available_at limit 1;
+end
+$$;
+comment on function outbox.claim is 'Takes messages for one lane of a relay; see docs/protocol.md.';

@@ -1,0 +1,20 @@
+-- Settles claims of which everything that is left was delivered: no list is sent. Returns the ids that were
+-- still the relay's; the others are fenced or were settled before.
+create function outbox.settle_delivered(p_relay uuid, p_claims bigint[]) returns bigint[]
+language plpgsql volatile
+as $$
+declare
+    v_ids  bigint[];
+    v_seqs bigint[];
+begin
+    perform outbox.plan_settings();
+    with settled as (
+        delete from outbox.claim c where c.id = any (p_claims) and c.relay = p_relay returning c.id, c.seqs
+    )
+    select array_agg(distinct s.id), array_agg(u.seq) into v_ids, v_seqs
+    from settled s, unnest(s.seqs) u(seq);
+    delete from outbox.message m where m.seq = any (v_seqs);
+    delete from outbox.waiting w where w.seq = any (v_seqs);
+    return v_ids;
+end
+$$;

@@ -1,0 +1,66 @@
+-- A heartbeat: registers the relay or extends its lease, and gives back the claims that the relay does not
+-- know of. A claim of the current beat may still be on its way to the relay; one that was made before the
+-- previous heartbeat and is not named now was lost with its answer, and would be renewed for ever.
+--
+-- p_ahead are relays, with their beat, that the caller has seen before with a lease further ahead than twice
+-- its length (the clock was stepped back): when they have not moved since, they have lapsed.
+create function outbox.beat(
+    p_relay    uuid,
+    p_beat     bigint,    -- 0 registers
+    p_lease    interval,
+    p_known    uuid[],
+    p_stopping boolean,
+    p_counters jsonb,
+    p_ahead    jsonb,     -- {"relay": beat}
+    p_notify   boolean,
+    p_host text, p_pid int, p_version text, p_engine text, p_lanes jsonb, p_digest text,
+    out alive boolean,
+    out ahead jsonb
+)
+language plpgsql volatile
+as $$
+#variable_conflict use_column
+declare
+    v_beat  bigint;
+    v_given int;
+    v_now   timestamptz := clock_timestamp();
+begin
+    perform outbox.plan_settings(), set_config('synchronous_commit', 'off', true);
+    if p_beat = 0 then
+        insert into outbox.relay as r (id, lease_until, lease, beat, host, pid, version, engine, destinations,
+            counters, settings_digest)
+        values (p_relay, v_now + p_lease, p_lease, 1, p_host, p_pid, p_version, p_engine,
+            outbox.lane_regexps(p_lanes), p_counters, p_digest)
+        on conflict (id) do update set lease_until = excluded.lease_until, seen_at = v_now, beat = r.beat + 1
+        returning r.beat into v_beat;
+    else
+        update outbox.relay r
+        set lease_until = v_now + p_lease, beat = r.beat + 1, counters = p_counters, seen_at = v_now
+        where r.id = p_relay
+        returning r.beat into v_beat;
+    end if;
+    alive := v_beat is not null;
+    if not alive then
+        return;
+    end if;
+
+    update outbox.claim c set relay = null
+    where c.relay = p_relay and (c.beat < v_beat - 1 or p_stopping)
+      and c.token <> all (coalesce(p_known, '{}'));
+    get diagnostics v_given = row_count;
+    -- A stopping relay that names a token leaves a handler behind that ignores its end: the lease of that
+    -- message is left to lapse.
+    if p_stopping and cardinality(coalesce(p_known, '{}')) = 0 then
+        delete from outbox.relay r where r.id = p_relay;
+    end if;
+    if p_notify and v_given > 0 then
+        perform pg_notify('outbox', '');
+    end if;
+
+    delete from outbox.relay r
+    where r.id <> p_relay and r.lease_until > v_now + 2 * r.lease and (p_ahead ->> r.id::text)::bigint = r.beat;
+    select jsonb_object_agg(r.id, r.beat) into ahead
+    from outbox.relay r where r.id <> p_relay and r.lease_until > v_now + 2 * r.lease;
+end
+$$;
+

@@ -1,0 +1,65 @@
+package pgstore
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/outboxrelay/outbox"
+)
+
+// SQLSTATEs that have a meaning of their own here.
+const (
+	stateUniqueViolation     = "23505"
+	stateNoActiveTransaction = "25P01"
+	stateInvalidSchema       = "3F000"
+	stateUndefinedTable      = "42P01"
+	stateUndefinedFunction   = "42883"
+)
+
+// uniqueIDConstraint is the name that publish_row gives the rule that a caller's id is unique.
+const uniqueIDConstraint = "message_id_unique"
+
+// explain wraps an error with what was being done and the condition that it stands for. Our statements name nothing
+// but the outbox's own tables and functions, so one that is missing means that the schema is.
+func (p *Publisher) explain(doing string, err error) error {
+	switch state, constraint := sqlError(err); {
+	case state == stateUndefinedTable || state == stateInvalidSchema || state == stateUndefinedFunction:
+		err = schemaMissing(p.cfg.Schema, err)
+	case state == stateNoActiveTransaction:
+		err = fmt.Errorf("%w: %w", outbox.ErrNoTransaction, err)
+	case state == stateUniqueViolation && constraint == uniqueIDConstraint:
+		err = fmt.Errorf("%w: %w", outbox.ErrDuplicateID, err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// schemaMissing is outbox.ErrSchemaMissing with the line to run.
+func schemaMissing(schema string, cause error) error {
+	return fmt.Errorf("%w: run: outbox migrate up (database.schema %s): %w", outbox.ErrSchemaMissing, schema, cause)
+}
+
+// sqlError returns the SQLSTATE and the constraint of an error of whichever driver; empty if there is none.
+func sqlError(err error) (state, constraint string) {
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) {
+		return pgErr.Code, pgErr.ConstraintName
+	}
+	var other interface {
+		error
+		SQLState() string
+	}
+	if !errors.As(err, &other) {
+		return "", ""
+	}
+	// lib/pq has no method for the constraint, and importing it would bring it into the users' go.mod.
+	v := reflect.Indirect(reflect.ValueOf(other))
+	if v.Kind() == reflect.Struct {
+		if f := v.FieldByName("Constraint"); f.IsValid() && f.Kind() == reflect.String {
+			constraint = f.String()
+		}
+	}
+	return other.SQLState(), constraint
+}

@@ -1,0 +1,18 @@
+-- What a claim request brought, by its token, since the request's answer is not known yet when this is sent.
+-- A message is in message or in waiting; one that was discarded meanwhile is in neither.
+select c.id, c.lapses, m.seq, m.id, m.topic, coalesce(m.key, ''), m.payload, m.headers::text, coalesce(m.dedup_key, ''),
+       m.max_attempts, (extract(epoch from m.broker_ttl) * 1000000)::bigint,
+       (extract(epoch from m.expires_at - clock_timestamp()) * 1000000)::bigint, m.published_at, m.generation, m.attempts
+from outbox.claim c
+cross join lateral unnest(c.seqs) s(seq)
+cross join lateral (
+    select m.seq, m.id, m.topic, m.key, m.payload, m.headers, m.dedup_key, m.max_attempts, m.broker_ttl, m.expires_at,
+           m.published_at, 0 as generation, 0 as attempts
+    from outbox.message m where m.seq = s.seq
+    union all
+    select w.seq, w.id, w.topic, w.key, w.payload, w.headers, w.dedup_key, w.max_attempts, w.broker_ttl, w.expires_at,
+           w.published_at, w.generation, w.attempts
+    from outbox.waiting w where w.seq = s.seq
+    limit 1
+) m
+where c.token = $1 and c.relay = $2

@@ -1,0 +1,1 @@
+delete from outbox.migration where version = $1::int

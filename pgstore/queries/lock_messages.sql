@@ -1,0 +1,1 @@
+lock table outbox.message, outbox.waiting, outbox.dead in access exclusive mode

@@ -1,0 +1,1 @@
+select outbox.settle_delivered($1, $2)

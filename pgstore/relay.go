@@ -1,0 +1,147 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxrelay/outbox"
+)
+
+// relay is what the store remembers of a relay that it registered: where its lanes' windows stand, what its
+// claims hold, and the connection of its heartbeat.
+type relay struct {
+	mu    sync.Mutex
+	lanes map[string]*lane
+	held  map[int64]*heldClaim
+
+	beat  sync.Mutex // held during a heartbeat
+	conn  *pgx.Conn  // of the heartbeat
+	ahead []byte     // relays whose lease was too far ahead at the last heartbeat
+}
+
+// heldClaim is a claim between Claim and the settlement of its last message.
+type heldClaim struct {
+	lane       *lane
+	deliveries []*outbox.Delivery // in publish order
+	left       int                // not settled yet
+}
+
+func newRelay() *relay {
+	return &relay{lanes: map[string]*lane{}, held: map[int64]*heldClaim{}}
+}
+
+// lane returns the lane of a destination, made when it is first asked for.
+func (r *relay) lane(destination string) *lane {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lanes[destination] == nil {
+		r.lanes[destination] = newLane()
+	}
+	return r.lanes[destination]
+}
+
+func (r *relay) hold(l *lane, claims []outbox.Claim) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range claims {
+		r.held[c.Ref.ID] = &heldClaim{lane: l, deliveries: c.Deliveries, left: len(c.Deliveries)}
+	}
+}
+
+// whole reports whether that many messages are all that is left of a claim.
+func (r *relay) whole(claim int64, messages int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	held := r.held[claim]
+	return held != nil && held.left == messages
+}
+
+// freesForOthers reports whether settling a message of the claim may free a key for another relay's lane.
+func (r *relay) freesForOthers(claim int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	held := r.held[claim]
+	return held != nil && held.lane.isMixed()
+}
+
+// settled counts settled messages of a claim off, and continues their keys at once.
+func (r *relay) settled(o outbox.Outcome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	held := r.held[o.Claim.ID]
+	if held == nil {
+		return
+	}
+	if held.left--; held.left == 0 {
+		delete(r.held, o.Claim.ID)
+	}
+	i, found := slices.BinarySearchFunc(held.deliveries, o.Seq, func(d *outbox.Delivery, seq int64) int {
+		return int(d.Seq - seq)
+	})
+	if found && held.deliveries[i].Key != "" {
+		held.lane.release(held.deliveries[i].Key)
+	}
+}
+
+// connect returns the heartbeat's connection.
+func (r *relay) connect(ctx context.Context, s *Store) (*pgx.Conn, error) {
+	if r.conn != nil && !r.conn.IsClosed() {
+		return r.conn, nil
+	}
+	conn, err := pgx.ConnectConfig(ctx, s.pool.Config().ConnConfig)
+	if err != nil {
+		return nil, fmt.Errorf("connect for the heartbeat: %w", err)
+	}
+	r.conn = conn
+	return conn, nil
+}
+
+// disconnect closes the heartbeat's connection.
+func (r *relay) disconnect() {
+	r.beat.Lock()
+	defer r.beat.Unlock()
+	r.hangUp()
+}
+
+func (r *relay) hangUp() {
+	if r.conn == nil {
+		return
+	}
+	const patience = time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_ = r.conn.Close(ctx)
+	r.conn = nil
+}
+
+func (s *Store) relay(id outbox.ID) *relay {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.relays[id]
+}
+
+func (s *Store) register(id outbox.ID) *relay {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.relays[id] == nil {
+		s.relays[id] = newRelay()
+	}
+	return s.relays[id]
+}
+
+// forget drops what is remembered of a relay that has stopped or lost its lease. Its settlements still find
+// their claims in the database.
+func (s *Store) forget(id outbox.ID) {
+	s.mu.Lock()
+	r := s.relays[id]
+	delete(s.relays, id)
+	s.mu.Unlock()
+	if r != nil {
+		r.hangUp()
+	}
+}

@@ -1,0 +1,203 @@
+package pgstore
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxrelay/outbox"
+)
+
+// Settle ends or moves claimed messages; see outbox.Store. Claims of which everything that is left was
+// delivered are named only by their id.
+func (s *Store) Settle(ctx context.Context, outcomes []outbox.Outcome) ([]outbox.Settled, error) {
+	results := make([]outbox.Settled, len(outcomes))
+	for relay, indexes := range byRelay(outcomes) {
+		st := settlement{store: s, relay: relay, known: s.relay(relay), outcomes: outcomes, results: results}
+		st.divide(indexes)
+		if err := st.execute(ctx); err != nil {
+			return nil, s.explain("settle", err)
+		}
+	}
+	return results, nil
+}
+
+func byRelay(outcomes []outbox.Outcome) map[outbox.ID][]int {
+	groups := map[outbox.ID][]int{}
+	for i, o := range outcomes {
+		groups[o.Claim.Relay] = append(groups[o.Claim.Relay], i)
+	}
+	return groups
+}
+
+// settlement is one Settle call of one relay.
+type settlement struct {
+	store    *Store
+	relay    outbox.ID
+	known    *relay // nil after its lease was lost
+	outcomes []outbox.Outcome
+	results  []outbox.Settled
+
+	whole map[int64][]int // claims of which everything was delivered
+	parts []int           // all other outcomes
+}
+
+func (st *settlement) divide(indexes []int) {
+	claims := map[int64][]int{}
+	delivered := map[int64]int{}
+	for _, i := range indexes {
+		o := &st.outcomes[i]
+		claims[o.Claim.ID] = append(claims[o.Claim.ID], i)
+		if o.Kind == outbox.Delivered {
+			delivered[o.Claim.ID]++
+		}
+	}
+	st.whole = map[int64][]int{}
+	for claim, of := range claims {
+		if st.known != nil && delivered[claim] == len(of) && st.known.whole(claim, len(of)) {
+			st.whole[claim] = of
+		} else {
+			st.parts = append(st.parts, of...)
+		}
+	}
+}
+
+func (st *settlement) execute(ctx context.Context) error {
+	var ended []int64
+	parts := &partsAnswer{}
+	var calls []call
+	if len(st.whole) > 0 {
+		calls = append(calls, st.wholeCall(&ended))
+	}
+	if len(st.parts) > 0 {
+		calls = append(calls, st.partsCall(st.parts, parts))
+	}
+	if st.notifies() {
+		calls = append(calls, call{statement: st.store.sql.notify, args: []any{""}})
+	}
+	if err := st.send(ctx, calls); err != nil {
+		return err
+	}
+	st.apply(st.parts, parts)
+	refused := st.applyWhole(ended)
+	if len(refused) == 0 {
+		return nil
+	}
+	// Somebody has taken the claim, or it was settled before: ask message by message.
+	parts = &partsAnswer{}
+	if err := st.send(ctx, []call{st.partsCall(refused, parts)}); err != nil {
+		return err
+	}
+	st.apply(refused, parts)
+	return nil
+}
+
+// notifies reports whether other relays should look: a key may have been freed whose next message is theirs.
+// (That something was given back, outbox.settle tells them itself.)
+func (st *settlement) notifies() bool {
+	if st.known == nil || st.store.cfg.Notify == NotifyOff {
+		return false
+	}
+	return slices.ContainsFunc(st.outcomes, func(o outbox.Outcome) bool { return st.known.freesForOthers(o.Claim.ID) })
+}
+
+func (st *settlement) send(ctx context.Context, calls []call) error {
+	if st.store.cfg.SettleSync == SettleSyncOff {
+		calls = append([]call{{statement: st.store.sql.asyncCommit}}, calls...)
+	}
+	return st.store.run(ctx, st.store.transaction(calls...))[0]
+}
+
+func (st *settlement) wholeCall(ended *[]int64) call {
+	claims := make([]int64, 0, len(st.whole))
+	for claim := range st.whole {
+		claims = append(claims, claim)
+	}
+	return call{st.store.sql.settleDelivered, []any{st.relay, claims},
+		func(rows pgx.Rows) error { return rows.Scan(ended) }}
+}
+
+// applyWhole records what settling whole claims did and returns the outcomes of those that were refused.
+func (st *settlement) applyWhole(ended []int64) (refused []int) {
+	for _, claim := range ended {
+		for _, i := range st.whole[claim] {
+			st.record(i, outbox.SettledNow)
+		}
+		delete(st.whole, claim)
+	}
+	for _, of := range st.whole {
+		refused = append(refused, of...)
+	}
+	return refused
+}
+
+// partsAnswer is what outbox.settle returns.
+type partsAnswer struct {
+	results, lanes, keys []string
+}
+
+func (a *partsAnswer) scan(rows pgx.Rows) error { return rows.Scan(&a.results, &a.lanes, &a.keys) }
+
+func (st *settlement) partsCall(indexes []int, answer *partsAnswer) call {
+	n := len(indexes)
+	claims, seqs, delays := make([]int64, n), make([]int64, n), make([]int64, n)
+	kinds, attempts := make([]string, n), make([]int32, n)
+	classes, texts := make([]string, n), make([]string, n)
+	for to, i := range indexes {
+		o := &st.outcomes[i]
+		claims[to], seqs[to], delays[to] = o.Claim.ID, o.Seq, o.Delay.Microseconds()
+		kinds[to], attempts[to] = o.Kind.String(), int32(o.Attempts)
+		classes[to], texts[to] = storable(o.Class), storable(o.Text)
+	}
+	notify := st.store.cfg.Notify != NotifyOff
+	return call{st.store.sql.settle,
+		[]any{st.relay, claims, seqs, kinds, attempts, delays, classes, texts, notify}, answer.scan}
+}
+
+// apply records the results of single messages. Keys that were released are continued by their lane.
+func (st *settlement) apply(indexes []int, answer *partsAnswer) {
+	if len(indexes) == 0 {
+		return
+	}
+	for n, i := range indexes {
+		switch answer.results[n] {
+		case "settled":
+			st.record(i, outbox.SettledNow)
+		case "before":
+			st.record(i, outbox.SettledBefore)
+		default:
+			st.record(i, outbox.SettledFenced)
+		}
+	}
+	if st.known == nil {
+		return
+	}
+	for n, key := range answer.keys {
+		st.known.lane(answer.lanes[n]).skip(key)
+	}
+}
+
+func (st *settlement) record(i int, result outbox.Settled) {
+	st.results[i] = result
+	if st.known != nil {
+		st.known.settled(st.outcomes[i])
+	}
+}
+
+// maxErrorBytes bounds the error texts that are kept.
+const maxErrorBytes = 2000
+
+// storable makes text that PostgreSQL accepts: valid UTF-8 without NUL, cut between characters.
+func storable(text string) string {
+	if len(text) > maxErrorBytes {
+		end := maxErrorBytes
+		for end > maxErrorBytes-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+			end--
+		}
+		text = text[:end]
+	}
+	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", "\uFFFD"), "\uFFFD")
+}

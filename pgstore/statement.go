@@ -1,0 +1,73 @@
+package pgstore
+
+import (
+	"embed"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+//go:embed queries/*.sql
+var queryFiles embed.FS
+
+// statement is one SQL statement and the types of its parameters.
+type statement struct {
+	name   string // of the prepared statement; has the schema in it, since pools may be shared
+	sql    string
+	params []uint32
+}
+
+// statements are a Store's own, with the schema's name in them.
+type statements struct {
+	begin, commit, deadlines, asyncCommit statement
+	claim, fetch, sweep, endFrozenClaim   statement
+	settleDelivered, settle               statement
+	beat, holders                         statement
+	expireDedup, notify                   statement
+}
+
+func newStatements(schema string) (*statements, error) {
+	const (
+		boolean   = pgtype.BoolOID
+		integer   = pgtype.Int4OID
+		bigint    = pgtype.Int8OID
+		bigints   = pgtype.Int8ArrayOID
+		integers  = pgtype.Int4ArrayOID
+		text      = pgtype.TextOID
+		texts     = pgtype.TextArrayOID
+		uuid      = pgtype.UUIDOID
+		uuids     = pgtype.UUIDArrayOID
+		jsonb     = pgtype.JSONBOID
+		interval_ = pgtype.IntervalOID
+	)
+	s := &statements{}
+	for _, d := range []struct {
+		to     *statement
+		file   string
+		params []uint32
+	}{
+		{&s.begin, "begin", nil},
+		{&s.commit, "commit", nil},
+		{&s.deadlines, "deadlines", []uint32{text, text}},
+		{&s.asyncCommit, "async_commit", nil},
+		{&s.claim, "claim", []uint32{uuid, text, uuid, integer, bigint, boolean, jsonb, bigint,
+			integer, boolean, texts, bigints, bigints, bigint, bigint, boolean}},
+		{&s.fetch, "fetch", []uint32{uuid, uuid}},
+		{&s.sweep, "sweep", []uint32{uuid, text, bigint, bigint, integer}},
+		{&s.endFrozenClaim, "end_frozen_claim", nil},
+		{&s.settleDelivered, "settle_delivered", []uint32{uuid, bigints}},
+		{&s.settle, "settle", []uint32{uuid, bigints, bigints, texts, integers, bigints, texts, texts, boolean}},
+		{&s.beat, "beat", []uint32{uuid, bigint, interval_, uuids, boolean, jsonb, jsonb, boolean,
+			text, integer, text, text, jsonb, text}},
+		{&s.holders, "holders", []uint32{uuid}},
+		{&s.expireDedup, "expire_dedup", []uint32{bigint}},
+		{&s.notify, "notify", []uint32{text}},
+	} {
+		sql, err := queryFiles.ReadFile("queries/" + d.file + ".sql")
+		if err != nil {
+			return nil, fmt.Errorf("read statement %s: %w", d.file, err)
+		}
+		*d.to = statement{name: schema + "_" + d.file, sql: render(string(sql), schema), params: d.params}
+	}
+	return s, nil
+}

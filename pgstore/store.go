@@ -1,0 +1,171 @@
+// Package pgstore keeps the outbox in PostgreSQL 14 or later: a Publisher writes messages in the caller's
+// transaction, a Store also hands them to relays.
+//
+// How messages move, and why, is told in docs/protocol.md; the SQL is in queries and migrations.
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outboxrelay/outbox"
+)
+
+// Config configures a Store. The zero value means the defaults.
+type Config struct {
+	// Schema holds the outbox. Default "outbox".
+	Schema string
+	// Migrate is what a relay does about the schema when it starts. Publishing never migrates.
+	Migrate MigrateMode
+	// Notify is how publishing wakes relays. With NotifyOff the relay does not listen either and is complete
+	// behind a pooler in transaction mode.
+	Notify NotifyMode
+	// ListenURL is where the listening connection goes, when the pool's own way leads through a pooler.
+	ListenURL string
+	// MaxPayload is the largest payload in bytes. Default 1 MiB, at most 64 MiB.
+	MaxPayload int
+	// SettleSync is the durability of settling.
+	SettleSync SettleSync
+	// Logger is told of changes of the store's state. Default slog.Default.
+	Logger *slog.Logger
+}
+
+// MigrateMode is what a relay does about the schema when it starts.
+type MigrateMode string
+
+const (
+	// MigrateAuto applies missing migrations.
+	MigrateAuto MigrateMode = ""
+	// MigrateCheck refuses to run on a schema that is missing, older or too new.
+	MigrateCheck MigrateMode = "check"
+	// MigrateOff does not look.
+	MigrateOff MigrateMode = "off"
+)
+
+// SettleSync is the durability of settling.
+type SettleSync string
+
+const (
+	// SettleSyncOn commits settlements as the database is configured.
+	SettleSyncOn SettleSync = ""
+	// SettleSyncOff commits them asynchronously: a crash of the database repeats the deliveries of its last
+	// moments and loses nothing.
+	SettleSyncOff SettleSync = "off"
+)
+
+// Store is an outbox.Store in PostgreSQL, and a Publisher. It is safe for concurrent use.
+type Store struct {
+	*Publisher
+	pool   *pgxpool.Pool
+	owned  bool
+	cfg    Config
+	sql    *statements
+	log    *slog.Logger
+	signal *signal
+
+	mu     sync.Mutex
+	relays map[outbox.ID]*relay
+}
+
+var (
+	_ outbox.Store    = (*Store)(nil)
+	_ outbox.Preparer = (*Store)(nil)
+	_ outbox.Listener = (*Store)(nil)
+)
+
+// Open connects to a database and returns a Store that owns its pool; Close it. The pool has two connections
+// and the store opens two more for itself, one for heartbeats and one to listen.
+func Open(ctx context.Context, url string, cfg *Config) (*Store, error) {
+	poolCfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("parse database URL: %w", err)
+	}
+	poolCfg.MaxConns = 2
+	pool, err := pgxpool.NewWithConfig(ctx, poolCfg)
+	if err != nil {
+		return nil, fmt.Errorf("make connection pool: %w", err)
+	}
+	store, err := New(pool, cfg)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	store.owned = true
+	return store, nil
+}
+
+// New returns a Store on the caller's pool. It does no I/O. Heartbeat and listener connect by themselves, with
+// the pool's settings.
+func New(pool *pgxpool.Pool, cfg *Config) (*Store, error) {
+	c := Config{}
+	if cfg != nil {
+		c = *cfg
+	}
+	publisher, err := NewPublisher(&PublishConfig{Schema: c.Schema, MaxPayload: c.MaxPayload, Notify: c.Notify})
+	if err := errors.Join(err, c.check()); err != nil {
+		return nil, err
+	}
+	if c.Schema == "" {
+		c.Schema = DefaultSchema
+	}
+	sql, err := newStatements(c.Schema)
+	if err != nil {
+		return nil, err
+	}
+	log := c.Logger
+	if log == nil {
+		log = slog.Default()
+	}
+	return &Store{Publisher: publisher, pool: pool, cfg: c, sql: sql, log: log, signal: newSignal(),
+		relays: map[outbox.ID]*relay{}}, nil
+}
+
+func (c *Config) check() error {
+	var errs []error
+	if c.Migrate != MigrateAuto && c.Migrate != MigrateCheck && c.Migrate != MigrateOff {
+		errs = append(errs, refuse("Migrate", string(c.Migrate), `MigrateAuto, MigrateCheck or MigrateOff`))
+	}
+	if c.SettleSync != SettleSyncOn && c.SettleSync != SettleSyncOff {
+		errs = append(errs, refuse("SettleSync", string(c.SettleSync), `SettleSyncOn or SettleSyncOff`))
+	}
+	if c.ListenURL != "" {
+		if _, err := pgx.ParseConfig(c.ListenURL); err != nil {
+			errs = append(errs, refuse("ListenURL", "(not shown)", "a PostgreSQL URL or connection string"))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Close closes the store's own connections, and the pool if Open made it. Relays must have stopped.
+func (s *Store) Close() {
+	s.mu.Lock()
+	relays := s.relays
+	s.relays = map[outbox.ID]*relay{}
+	s.mu.Unlock()
+	for _, r := range relays {
+		r.disconnect()
+	}
+	if s.owned {
+		s.pool.Close()
+	}
+}
+
+// run executes one exchange on a connection of the pool.
+func (s *Store) run(ctx context.Context, groups ...[]call) []error {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		errs := make([]error, len(groups))
+		for i := range errs {
+			errs[i] = fmt.Errorf("connect: %w", err)
+		}
+		return errs
+	}
+	defer conn.Release()
+	return exchange(ctx, conn.Conn(), groups...)
+}

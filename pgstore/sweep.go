@@ -1,0 +1,73 @@
+package pgstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxrelay/outbox"
+)
+
+// sweep reads below a lane's floor, page by page from the beginning, and offers what it finds to the next claim.
+type sweep struct {
+	from    int64     // of the next page
+	rested  time.Time // no page before
+	seen    uint64    // wake-ups when the pass began
+	started time.Time // the pass began
+}
+
+const (
+	sweepRows = 2000
+	// sweepEvery is how long a lane that is never idle and never woken goes without a pass.
+	sweepEvery = time.Second
+	// sweepShare bounds the time spent: after a page, this many times its duration without another.
+	sweepShare = 50
+)
+
+// due reports whether a page should be read now: a pass is under way, or there was a wake-up since the last one
+// began, or it is long ago.
+func (w *sweep) due(now time.Time, floor int64, seen uint64) bool {
+	if floor == 0 || now.Before(w.rested) {
+		return false
+	}
+	return w.from > 0 || seen != w.seen || now.Sub(w.started) >= sweepEvery
+}
+
+// sweepPage reads one page if it is due, and reports whether it found candidates.
+func (s *Store) sweepPage(ctx context.Context, l *lane, relay outbox.ID, destination string) (bool, error) {
+	begin := time.Now()
+	seen := s.signal.seen()
+	l.mu.Lock()
+	from, floor := l.sweep.from, l.floor
+	due := l.sweep.due(begin, floor, seen)
+	if due && from == 0 {
+		l.sweep.started, l.sweep.seen = begin, seen
+	}
+	l.mu.Unlock()
+	if !due {
+		return false, nil
+	}
+	var reached *int64
+	var seqs []int64
+	var keys []string
+	errs := s.run(ctx, s.transaction(call{s.sql.sweep, []any{relay, destination, from, floor, sweepRows},
+		func(rows pgx.Rows) error { return rows.Scan(&reached, &seqs, &keys) }}))
+	if errs[0] != nil {
+		return false, s.explain("sweep below the floor", errs[0])
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sweep.from = 0
+	if reached != nil {
+		l.sweep.from = *reached
+	}
+	l.sweep.rested = time.Now().Add(sweepShare * time.Since(begin))
+	if len(l.offered) < maxOffered {
+		l.offered = append(l.offered, seqs...)
+	}
+	for _, key := range keys {
+		l.keys.add(key)
+	}
+	return len(seqs)+len(keys) > 0, nil
+}
