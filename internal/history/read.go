@@ -14,7 +14,8 @@ import (
 	"strings"
 )
 
-// ReadDir reads all logs of a history's directory, in the order of their times.
+// ReadDir reads all logs of a history's directory, in the order of their times. Of a log that is still being
+// written it reads what is there when it begins.
 func ReadDir(dir string) ([]Event, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -41,7 +42,12 @@ func readFile(path string) ([]Event, error) {
 		return nil, fmt.Errorf("read history: %w", err)
 	}
 	defer file.Close()
-	events, err := Read(file)
+	info, err := file.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("read history: %w", err)
+	}
+	// Without a bound a writer that is faster than this reader would keep it from ever reaching the end.
+	events, err := Read(io.LimitReader(file, info.Size()))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Base(path), err)
 	}
