@@ -4,7 +4,7 @@ package history
 // its delivery and its settlement.
 func (c *checker) duplicates(m *message) {
 	for i, d := range m.deliveries {
-		current := c.tenures.held(d.Relay, d.At, d.At)
+		current := c.holds(d, d.At)
 		if !current {
 			c.counts.OutsideLease++
 		}
@@ -19,7 +19,7 @@ func (c *checker) duplicates(m *message) {
 		if s := c.settledBefore(m, d); s != nil {
 			c.report(Duplicate, []*Event{s.answer, d.Event}, "message %s was settled as %s by %s and then delivered again by %s",
 				m.id, s.answer.Outcome, s.answer.Process, d.Process)
-		} else if before != nil && !c.tenures.lapsed(before.Relay, before.At, d.At) {
+		} else if before != nil && !c.tenures.lapsed(before.Relay, c.claimed(before), d.At) {
 			c.report(Duplicate, []*Event{before.Event, before.end, d.Event},
 				"message %s was accepted at %s and delivered again by %s, although relay %s neither died nor lost its lease",
 				m.id, before.Process, d.Process, before.Relay)
@@ -91,7 +91,7 @@ func (c *checker) takenOver(m *message, s *settlement) {
 	}
 	for _, d := range m.deliveries {
 		other := d.Destination == own.Destination && (d.Relay != own.Relay || d.Claim != own.Claim)
-		if other && d.At > own.At && d.At < limit && !m.redrivenBetween(own.At, d.At) && c.tenures.held(d.Relay, d.At, d.At) {
+		if other && d.At > own.At && d.At < limit && !m.redrivenBetween(own.At, d.At) && c.holds(d, d.At) {
 			c.report(LateSettle, []*Event{own.Event, d.Event, s.answer}, "the settlement of message %s as %s by %s was accepted after %s had taken it over",
 				m.id, s.answer.Outcome, s.answer.Process, d.Process)
 			return
@@ -128,8 +128,8 @@ func (c *checker) wronglyFenced(m *message, s *settlement) {
 	if d == nil || len(m.discarded)+len(m.redriven) > 0 {
 		return
 	}
-	if c.tenures.held(d.Relay, d.At, s.answer.At) {
-		c.report(WrongFence, []*Event{d.Event, s.answer}, "the settlement of message %s as %s by %s was refused, although its lease held since it had begun the delivery",
+	if c.holds(d, s.answer.At) {
+		c.report(WrongFence, []*Event{d.Event, s.answer}, "the settlement of message %s as %s by %s was refused, although its lease held all the time",
 			m.id, s.answer.Outcome, s.answer.Process)
 	}
 }

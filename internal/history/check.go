@@ -54,6 +54,19 @@ func (c *checker) report(kind ViolationKind, proof []*Event, format string, args
 	c.violations = append(c.violations, v)
 }
 
+// claimed is when the delivery's claim was requested; its beginning if that was not logged.
+func (c *checker) claimed(d *delivery) int64 {
+	if at := c.claims[claim{d.Relay, d.Claim}]; at != 0 && at < d.At {
+		return at
+	}
+	return d.At
+}
+
+// holds reports whether the delivery's relay provably had the message from its claim up to a time.
+func (c *checker) holds(d *delivery, to int64) bool {
+	return c.tenures.held(d.Relay, c.claimed(d), to)
+}
+
 // published counts what became of the message's transaction.
 func (c *checker) published(m *message) {
 	switch {

@@ -47,9 +47,9 @@ func (c *checker) concurrent(g *group) {
 	for _, d := range g.deliveries {
 		// One that is over, or whose lease did not hold up to now, proves nothing any more.
 		open = slices.DeleteFunc(open, func(o *delivery) bool {
-			return o.lastOpen <= d.At || !c.tenures.held(o.Relay, o.At, d.At)
+			return o.lastOpen <= d.At || !c.holds(o, d.At)
 		})
-		if !c.tenures.held(d.Relay, d.At, d.At) {
+		if !c.holds(d, d.At) {
 			continue
 		}
 		if len(open) > 0 {
@@ -81,7 +81,7 @@ func (c *checker) overtaken(g *group) {
 		}
 		d := s.delivery
 		older := tree.below(s.rank, c.claimSaw(d))
-		if older < 0 || !c.tenures.held(d.Relay, d.At, d.At) {
+		if older < 0 || !c.holds(d, d.At) {
 			continue
 		}
 		o := ranked[older]

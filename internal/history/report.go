@@ -21,8 +21,7 @@ const (
 	// Changed: delivered with another topic, key or payload than published, or with different seqs.
 	Changed ViolationKind = "changed"
 	// Concurrent: in one destination, two deliveries of one message, or of two messages of one key, were in
-	// flight at the same time, while the lease of the relay with the first of them held from its beginning to
-	// the beginning of the second, and the other relay's at that time.
+	// flight at the same time, and when the second began, both relays' leases had held since their claims.
 	Concurrent ViolationKind = "concurrent"
 	// Overtaken: a delivery began while an older message of its key in the destination was neither accepted
 	// nor ended, although that one was visible to the claim: it had been committed (or redriven, or, if
@@ -64,7 +63,7 @@ type Counts struct {
 	Deliveries            int
 	Accepted, Failed      int // deliveries
 	Duplicates            int // deliveries begun after the message had been accepted, redriven ones aside
-	OutsideLease          int // deliveries begun by a relay that may not have had its lease any more
+	OutsideLease          int // deliveries begun by a relay whose lease may not have held since the claim
 	Fenced                int // settlements
 	LeasesLost, Deaths    int
 }
