@@ -1,5 +1,7 @@
 package history
 
+import "slices"
+
 // duplicates: a message comes again only if it failed, was redriven, or if a lease or a process ended between
 // its delivery and its settlement.
 func (c *checker) duplicates(m *message) {
@@ -29,8 +31,7 @@ func (c *checker) duplicates(m *message) {
 
 // acceptedBefore finds the last delivery that was accepted before d began, with no redrive between the two.
 func (m *message) acceptedBefore(d *delivery, earlier []*delivery) *delivery {
-	for i := len(earlier) - 1; i >= 0; i-- {
-		e := earlier[i]
+	for _, e := range slices.Backward(earlier) {
 		if e.Destination == d.Destination && e.accepted() && e.end.At < d.At && !m.redrivenBetween(e.At, d.At) {
 			return e
 		}

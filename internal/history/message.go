@@ -1,6 +1,6 @@
 package history
 
-import "sort"
+import "slices"
 
 // message is everything that happened to one message.
 type message struct {
@@ -114,7 +114,7 @@ func (m *message) add(e *Event) {
 }
 
 func (m *message) endDelivery(e *Event) {
-	for _, d := range m.deliveries {
+	for _, d := range slices.Backward(m.deliveries) {
 		if d.end == nil && d.Relay == e.Relay && d.Destination == e.Destination && d.Claim == e.Claim {
 			d.end, d.lastOpen = e, e.At
 			return
@@ -123,8 +123,7 @@ func (m *message) endDelivery(e *Event) {
 }
 
 func (m *message) answer(e *Event) {
-	for i := len(m.settlements) - 1; i >= 0; i-- {
-		s := m.settlements[i]
+	for _, s := range slices.Backward(m.settlements) {
 		if s.answer == nil && s.request.Relay == e.Relay && s.request.Claim == e.Claim && s.request.Outcome == e.Outcome {
 			s.answer = e
 			return
@@ -182,7 +181,7 @@ func (m *message) ended() []int64 {
 	for _, e := range m.discarded {
 		times = append(times, e.since())
 	}
-	sort.Slice(times, func(i, j int) bool { return times[i] < times[j] })
+	slices.Sort(times)
 	return times
 }
 
