@@ -170,6 +170,39 @@ func logOf(t testing.TB, events []Event) []byte {
 	return b.Bytes()
 }
 
+func TestPlainLinesNeedNoJSON(t *testing.T) {
+	lines := decoder{strings: map[string]string{}}
+	for _, e := range plant(t, once+"\nh redrive m1 since=5\nA lease until=9\np publish m2 deferred=1") {
+		if got, ok := lines.plain(logOf(t, []Event{e})); !ok || got != e {
+			t.Errorf("%+v was read as %+v, %v", e, got, ok)
+		}
+	}
+}
+
+func TestReadTakesLongLines(t *testing.T) {
+	e := Event{At: 1, Kind: Started, Process: "p", Detail: strings.Repeat("long ", 50_000)}
+	if events, err := Read(bytes.NewReader(logOf(t, []Event{e, e}))); err != nil || len(events) != 2 || events[1] != e {
+		t.Fatalf("%d events, %v", len(events), err)
+	}
+}
+
+// The fast way must read what package json reads, or nothing.
+func FuzzPlain(f *testing.F) {
+	f.Add([]byte(`{"at":1,"kind":"publishing","process":"p","message":"m","seq":-3,"deferred":true}` + "\n"))
+	f.Add([]byte(`{"at":1,"at":"2"}` + "\n"))
+	f.Add([]byte(`{"at":01}` + "\n"))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		got, ok := decoder{strings: map[string]string{}}.plain(line)
+		if !ok {
+			return
+		}
+		var want Event
+		if err := json.Unmarshal(line, &want); err != nil || got != want {
+			t.Fatalf("%q was read as %+v; json: %+v, %v", line, got, want, err)
+		}
+	})
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"at":1,"kind":"process_started","process":"p"}` + "\n" + `{"at":1,"ki`))
 	f.Add([]byte(`{"at":2,"kind":"leased","process":"p","relay":"r","until":3}` + "\n"))

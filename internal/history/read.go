@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -60,31 +59,41 @@ func readFile(path string) ([]Event, error) {
 func Read(r io.Reader) ([]Event, error) {
 	var events []Event
 	in := bufio.NewReaderSize(r, 1<<16)
-	same := interner{}
+	lines := decoder{strings: map[string]string{}}
 	for number := 1; ; number++ {
-		line, err := in.ReadBytes('\n')
+		line, err := readLine(in)
 		if errors.Is(err, io.EOF) {
 			return events, nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read history: %w", err)
 		}
-		e, err := parse(line)
+		e, err := lines.event(line)
 		if err != nil {
 			return nil, fmt.Errorf("read history: line %d: %w", number, err)
 		}
-		same.share(&e)
 		events = append(events, e)
 	}
 }
 
-func parse(line []byte) (Event, error) {
-	var e Event
-	if len(bytes.TrimSpace(line)) == 0 {
-		return e, errors.New("is empty")
+// readLine returns a line, which is good until the next one is read. io.EOF: there is no whole one.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	line, err := in.ReadSlice('\n')
+	if !errors.Is(err, bufio.ErrBufferFull) {
+		return line, err
 	}
-	if err := json.Unmarshal(line, &e); err != nil {
-		return e, err
+	start := bytes.Clone(line)
+	end, err := in.ReadBytes('\n')
+	return append(start, end...), err
+}
+
+func (d decoder) event(line []byte) (Event, error) {
+	if len(bytes.TrimSpace(line)) == 0 {
+		return Event{}, errors.New("is empty")
+	}
+	e, err := d.decode(line)
+	if err != nil {
+		return Event{}, err
 	}
 	return e, e.check()
 }
@@ -92,17 +101,4 @@ func parse(line []byte) (Event, error) {
 // sortByTime keeps the order of events of the same time, so that a process's own order stays.
 func sortByTime(events []Event) {
 	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
-}
-
-// interner keeps one copy of the strings that repeat in a log.
-type interner map[string]string
-
-func (in interner) share(e *Event) {
-	for _, s := range []*string{(*string)(&e.Kind), &e.Process, &e.Relay, &e.Message, &e.Topic, &e.Key, &e.Destination, &e.Payload, &e.Outcome} {
-		if kept, ok := in[*s]; ok {
-			*s = kept
-			continue
-		}
-		in[*s] = *s
-	}
 }
