@@ -86,6 +86,8 @@ func (s *simulation) step() {
 		s.advanceTx()
 	case n < 27 && !s.settled && s.pick(5) == 0:
 		s.disturb()
+	case n == 28 && !s.settled:
+		s.redrive()
 	case n < 28 && !s.settled && s.pick(4) == 0:
 		s.now += simLease / 2
 	default:
@@ -128,6 +130,7 @@ func (s *simulation) publish() {
 		if k := s.pick(4); k > 0 {
 			m.key = fmt.Sprintf("k%d", k)
 		}
+		m.deferred = s.pick(10) == 0
 		tx.messages = append(tx.messages, m)
 		if s.store.has("visible before commit") {
 			s.insert(m)
@@ -136,7 +139,30 @@ func (s *simulation) publish() {
 	s.txs = append(s.txs, tx)
 }
 
-func (s *simulation) insert(m *simMessage) { s.store.rows[m.seq] = &simRow{simMessage: m} }
+func (s *simulation) insert(m *simMessage) {
+	row := &simRow{simMessage: m, holds: !m.deferred}
+	if m.deferred {
+		row.due = s.now + 100
+	}
+	s.store.rows[m.seq] = row
+}
+
+// redrive gives a dead message another life.
+func (s *simulation) redrive() {
+	if len(s.store.dead) == 0 {
+		return
+	}
+	i := s.pick(len(s.store.dead))
+	row, since := s.store.dead[i], s.now
+	s.store.dead = slices.Delete(s.store.dead, i, i+1)
+	row.due, row.holds = 0, true
+	if s.store.has("redriven hold no key") {
+		row.due, row.holds = s.now+100, false
+	}
+	s.store.rows[row.seq] = row
+	s.now++
+	s.log("operator", Event{Kind: Redriven, Message: row.id, Since: since})
+}
 
 // advanceTx takes a transaction one step on, or lets its publisher die.
 func (s *simulation) advanceTx() {
@@ -179,7 +205,7 @@ func (s *simulation) commit(tx *simTx) {
 
 func (s *simulation) logAll(tx *simTx, kind Kind) {
 	for _, m := range tx.messages {
-		s.log("publisher", Event{Kind: kind, Message: m.id, Key: m.key, Payload: m.payload, Seq: m.seq})
+		s.log("publisher", Event{Kind: kind, Message: m.id, Key: m.key, Payload: m.payload, Seq: m.seq, Deferred: m.deferred})
 	}
 }
 

@@ -10,20 +10,23 @@ import (
 type simStore struct {
 	bug    string
 	rows   map[int64]*simRow // committed and to be delivered, by seq
-	relays map[string]int64  // end of the lease
+	dead   []*simRow
+	relays map[string]int64 // end of the lease
 	claims map[int64]*simClaim
 	last   int64 // claim id
 }
 
 type simRow struct {
 	*simMessage
-	due int64 // of a retry
+	due   int64 // of a retry, or as scheduled
+	holds bool  // its key while it is not due: always, but for scheduled ones not claimed yet
 }
 
 type simMessage struct {
-	id, key string
-	seq     int64
-	payload string
+	id, key  string
+	seq      int64
+	payload  string
+	deferred bool
 }
 
 type simClaim struct {
@@ -40,6 +43,7 @@ var simBugs = map[string]ViolationKind{
 	"seq changes":            Changed,
 	"held keys are claimed":  Concurrent,
 	"retries hold no key":    Overtaken,
+	"redriven hold no key":   Overtaken,
 	"newest first":           Overtaken,
 	"live claims are stolen": Concurrent,
 	"settled rows stay":      Duplicate,
@@ -70,6 +74,7 @@ func (s *simStore) claim(relay string, now int64, limit int) (int64, []*simMessa
 	c := &simClaim{relay: relay}
 	for _, m := range taken {
 		c.seqs = append(c.seqs, m.seq)
+		s.rows[m.seq].holds = true
 	}
 	s.claims[s.last] = c
 	return s.last, taken
@@ -88,7 +93,7 @@ func (s *simStore) candidates(now int64, limit int) []*simMessage {
 		switch {
 		case listed[seq] || len(taken) == limit:
 		case row.due > now:
-			if row.key != "" && !s.has("retries hold no key") {
+			if row.key != "" && row.holds && !s.has("retries hold no key") {
 				closed[row.key] = true
 			}
 		case !closed[row.key]:
@@ -125,6 +130,9 @@ func (s *simStore) settle(id int64, relay string, m *simMessage, outcome string,
 		s.unlist(c, m, outcome)
 	}
 	if outcome != OutcomeRetried {
+		if row := s.rows[m.seq]; row != nil && outcome == OutcomeDied {
+			s.dead = append(s.dead, row)
+		}
 		if !s.has("settled rows stay") {
 			delete(s.rows, m.seq)
 		}
