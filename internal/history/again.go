@@ -126,11 +126,22 @@ func (c *checker) unaccepted(m *message, s *settlement) {
 // wronglyFenced reports a refusal to a relay whose claim nobody may have taken.
 func (c *checker) wronglyFenced(m *message, s *settlement) {
 	d := m.deliveryOf(s)
-	if d == nil || len(m.discarded)+len(m.redriven) > 0 {
+	if d == nil || len(m.discarded)+len(m.redriven) > 0 || m.askedBefore(s) {
 		return
 	}
 	if c.holds(d, s.answer.At) {
 		c.report(WrongFence, []*Event{d.Event, s.answer}, "the settlement of message %s as %s by %s was refused, although its lease held all the time",
 			m.id, s.answer.Outcome, s.answer.Process)
 	}
+}
+
+// askedBefore reports whether the same settlement was sent before without an answer: it may have taken effect
+// and ended the claim.
+func (m *message) askedBefore(s *settlement) bool {
+	for _, o := range m.settlements {
+		if o.answer == nil && o.request.Relay == s.event().Relay && o.request.Claim == s.event().Claim {
+			return true
+		}
+	}
+	return false
 }

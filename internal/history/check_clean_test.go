@@ -233,6 +233,26 @@ A settling m1 outcome=retried
 B begin m1
 A settled m1 outcome=retried
 B accept m1`},
+		{name: "a retry whose first answer was lost is settled again", lines: `
+p publish m1
+p commit m1
+A begin m1
+A fail m1
+A settling m1 outcome=retried
+B begin m1
+A settling m1 outcome=retried
+A settled m1 outcome=retried since=48
+B accept m1`},
+		{name: "a retry whose first answer was lost has ended its claim", lines: `
+p publish m1
+p commit m1
+A begin m1
+A fail m1
+A settling m1 outcome=retried
+A settling m1 outcome=retried
+A fenced m1 outcome=retried
+B begin m1
+B accept m1`},
 		{name: "the database crashed: a claim is forgotten", lines: `
 p publish m1
 p commit m1

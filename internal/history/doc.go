@@ -22,7 +22,9 @@
 // Check says what each violation means. A relay that logs Leased is held to the times it wrote: what happens
 // between them must be as if no other relay existed. Without Leased, a relay counts as holding its lease until
 // it is killed, dies, is suspended or stops, and one that logs LeaseLost is excused from its beginning on,
-// because nobody knows when it lost it. That is enough where leases end by kills only. Tests in which a lease can
-// lapse under a running relay log Leased; those that disturb the
-// database log Claimed as well, because a claim that was forgotten is no claim even while the lease holds.
+// because nobody knows when it lost it. That is enough where leases end by kills only. Tests in which a lease
+// can lapse under a running relay log Leased; those that disturb the database log Claimed as well, because a
+// claim that was forgotten is no claim even while the lease holds.
+//
+// Package record writes all of it for a relay by wrapping its store and sinks.
 package history

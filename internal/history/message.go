@@ -140,11 +140,15 @@ func (s *settlement) event() *Event {
 	return s.request
 }
 
+// since is when the settlement was asked for, the first time if it had to be repeated.
 func (s *settlement) since() int64 {
-	if s.request != nil {
+	switch {
+	case s.request == nil:
+		return s.answer.since()
+	case s.answer == nil:
 		return s.request.At
 	}
-	return s.answer.since()
+	return min(s.request.At, s.answer.since())
 }
 
 func (s *settlement) settled() bool { return s.answer != nil && s.answer.Kind == Settled }

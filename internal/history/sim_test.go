@@ -110,7 +110,11 @@ func (s *simulation) drain() {
 		}
 	}
 	s.startRelay(s.name("process"))
-	for range 20_000 {
+	limit := 200_000
+	if s.store.bug != "" {
+		limit = 8_000 // some bugs keep it from ever coming to an end
+	}
+	for range limit {
 		if s.idle() {
 			return
 		}
