@@ -4,8 +4,9 @@ package failpoint
 
 import (
 	"bufio"
+	"io"
 	"os"
-	"strconv"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -62,19 +63,27 @@ func TestPointActsTheNthTime(t *testing.T) {
 	}
 }
 
+// The environment is read once in a process, so the points are hit in another one.
 func TestHitReadsTheEnvironment(t *testing.T) {
+	if os.Getenv(PointsEnv) != "" {
+		Hit("elsewhere")
+		Hit("here")
+		return
+	}
 	in, out, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer in.Close()
-	defer out.Close()
-	t.Setenv(PointsEnv, "here=1ms")
-	t.Setenv(FDEnv, strconv.Itoa(int(out.Fd())))
-	Hit("elsewhere")
-	Hit("here")
-	line, err := bufio.NewReader(in).ReadString('\n')
-	if err != nil || line != "reached here\n" {
-		t.Fatalf("%q, %v", line, err)
+	child := exec.Command(os.Args[0], "-test.run=^TestHitReadsTheEnvironment$")
+	child.Env = append(os.Environ(), PointsEnv+"=here=1ms", FDEnv+"=3")
+	child.ExtraFiles = []*os.File{out}
+	text, err := child.CombinedOutput()
+	out.Close()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if lines, err := io.ReadAll(in); err != nil || string(lines) != "reached here\n" {
+		t.Fatalf("%q, %v", lines, err)
 	}
 }
