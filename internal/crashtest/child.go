@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"testing"
 
 	"go.uber.org/goleak"
 
@@ -47,11 +46,11 @@ func (c *Child) Announce(line string) error {
 }
 
 // Main runs the role that the process was started in, or else the tests, with a check for leaked goroutines
-// after them; it returns the exit code.
-func Main(m *testing.M, roles map[string]Role) int {
+// after them; it returns the exit code. The tests are a *testing.M or something that runs one.
+func Main(tests interface{ Run() int }, roles map[string]Role) int {
 	name, child := os.LookupEnv(roleEnv)
 	if !child {
-		return runTests(m)
+		return runTests(tests)
 	}
 	role, known := roles[name]
 	if !known {
@@ -65,8 +64,8 @@ func Main(m *testing.M, roles map[string]Role) int {
 	return 0
 }
 
-func runTests(m *testing.M) int {
-	code := m.Run()
+func runTests(tests interface{ Run() int }) int {
+	code := tests.Run()
 	if err := goleak.Find(); code == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
