@@ -1,6 +1,8 @@
-# The packages of the core run under the race detector; it makes the others slower than it is worth.
+# The packages of the core run under the race detector, which makes the others slower than it is worth, and those that
+# kill processes at named points are built with these points.
 GO         ?= go
 RACED      := . ./pgstore
+POINTED    := ./internal/e2e ./internal/crashtest ./internal/failpoint
 TESTFLAGS  ?= -timeout 30m
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
@@ -11,8 +13,9 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: ## run all tests, those of the core with the race detector
-	$(GO) test $(TESTFLAGS) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED))")
+	$(GO) test $(TESTFLAGS) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED) $(POINTED))")
 	$(GO) test $(TESTFLAGS) -race $(RACED)
+	$(GO) test $(TESTFLAGS) -tags failpoint $(POINTED)
 
 test-short: ## run the tests that take seconds
 	$(GO) test $(TESTFLAGS) -short ./...
