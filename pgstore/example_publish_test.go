@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outboxrelay/outbox"
@@ -13,19 +14,14 @@ import (
 
 // placeOrder changes the application's own table and publishes, in one transaction: both happen or neither.
 func placeOrder(ctx context.Context, pool *pgxpool.Pool, publisher *pgstore.Publisher, id string) error {
-	tx, err := pool.Begin(ctx)
-	if err != nil {
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "insert into orders (id) values ($1)", id); err != nil {
+			return err
+		}
+		_, err := publisher.Publish(ctx, tx,
+			outbox.Message{Topic: "orders.created", Key: id, Payload: []byte(`{"id":"` + id + `"}`)})
 		return err
-	}
-	defer tx.Rollback(ctx)
-	if _, err := tx.Exec(ctx, "insert into orders (id) values ($1)", id); err != nil {
-		return err
-	}
-	message := outbox.Message{Topic: "orders.created", Key: id, Payload: []byte(`{"id":"` + id + `"}`)}
-	if _, err := publisher.Publish(ctx, tx, message); err != nil {
-		return err
-	}
-	return tx.Commit(ctx)
+	})
 }
 
 // Publish in a transaction of pgx.

@@ -12,12 +12,14 @@ import (
 )
 
 // runRelay delivers until ctx ends: then it stops claiming, lets running handlers finish and returns nil.
-func runRelay(ctx context.Context, url string, mux *outbox.Mux) error {
+func runRelay(ctx context.Context, url string, handle outbox.HandlerFunc) error {
 	store, err := pgstore.Open(ctx, url, nil)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
+	mux := outbox.NewMux()
+	mux.Handle("orders.>", handle)
 	relay, err := outbox.NewRelay(store, outbox.To(mux), nil)
 	if err != nil {
 		return err
@@ -42,13 +44,12 @@ func ExampleStore() {
 		log.Fatal(err)
 	}
 
-	mux := outbox.NewMux()
-	mux.Handle("orders.created", func(ctx context.Context, d *outbox.Delivery) error {
+	err = runRelay(ctx, url, func(ctx context.Context, d *outbox.Delivery) error {
 		fmt.Printf("%s %s, attempt %d\n", d.Topic, d.Payload, d.Attempt)
 		stop() // stands for the signal that ends the process
 		return nil
 	})
-	fmt.Println("stopped:", runRelay(ctx, url, mux))
+	fmt.Println("stopped:", err)
 	// Output:
 	// orders.created {"id":"o-17"}, attempt 1
 	// stopped: <nil>
