@@ -130,3 +130,38 @@ func TestDestinationsApart(t *testing.T) {
 		}
 	})
 }
+
+// TestBreakerProbeExpires: a probe that ends without saying anything about the destination is followed by another.
+func TestBreakerProbeExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, sink := outboxtest.NewStore(), &outboxtest.Recorder{}
+		expiring := message("a", "", "expires")
+		expiring.TTL = 100 * time.Millisecond
+		sink.Plan(outbox.Unavailable(errDown), outbox.Unavailable(errDown))
+		publish(t, store, expiring, message("a", "", "2"))
+		r := start(t, store, outbox.To(sink), outbox.Config{})
+		time.Sleep(5 * time.Second)
+		r.mustStop()
+		if c := store.Counts(); c.Delivered != 1 || c.Expired != 1 {
+			t.Errorf("%+v", c)
+		}
+	})
+}
+
+// TestBreakerSlowProbe: the lane goes on as soon as the probe has returned.
+func TestBreakerSlowProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, sink := outboxtest.NewStore(), &outboxtest.Recorder{}
+		sink.Plan(outbox.Unavailable(errDown))
+		sink.Answer(func(context.Context, *outbox.Delivery) error { time.Sleep(time.Second); return nil })
+		publish(t, store, messages(1, "a", "")...)
+		r := start(t, store, outbox.To(sink), outbox.Config{})
+		synctest.Wait()
+		publish(t, store, messages(100, "a", "")...)
+		time.Sleep(5 * time.Second)
+		r.mustStop()
+		if c := store.Counts(); c.Delivered != 101 {
+			t.Errorf("%+v", c)
+		}
+	})
+}

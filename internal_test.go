@@ -22,6 +22,10 @@ func TestLeaseSuspended(t *testing.T) {
 	if s.valid(now.Add(28 * time.Second)) {
 		t.Error("the lease lasts longer than nine tenths of it")
 	}
+	r.session.Store(s)
+	if r.checkLease(now); s.lost() {
+		t.Error("a valid lease was given up")
+	}
 	s.wallUntil.Store(now.UnixNano() - 1) // the wall clock went on while the process was suspended
 	if s.valid(now) {
 		t.Error("the wall clock does not end the lease")
@@ -31,8 +35,7 @@ func TestLeaseSuspended(t *testing.T) {
 	if s.valid(now) {
 		t.Error("the monotonic clock does not end the lease")
 	}
-	s.extend(now)
-	s.lose()
+	r.checkLease(now)
 	if s.valid(now) || !errors.Is(context.Cause(s.ctx), ErrLeaseLost) {
 		t.Error("a lost lease is valid")
 	}

@@ -239,24 +239,6 @@ func (l *lane) takePoke() bool {
 	return poked
 }
 
-// clearQueue takes back the runs that no worker has begun.
-func (l *lane) clearQueue() []run {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	rest := append([]run(nil), l.queue[l.head:]...)
-	l.queue, l.head = nil, 0
-	return rest
-}
-
-// endQueued ends the messages that no worker has begun; kind zero settles nothing.
-func (l *lane) endQueued(kind OutcomeKind) {
-	for _, r := range l.clearQueue() {
-		for i := r.first; i != noMore; i = r.claim.after(i) {
-			l.finish(r.claim, i, Outcome{Kind: kind})
-		}
-	}
-}
-
 // awaitWorkers waits until no worker is left; false: one of the limits came first.
 func (l *lane) awaitWorkers(over, short <-chan struct{}) bool {
 	l.mu.Lock()

@@ -27,10 +27,10 @@ import (
 //	while there is work       workers       dispatch.go  deliver runs of messages
 //
 // A session is one registration with the store: an id and its lease. It begins with the first heartbeat and
-// ends in one of two ways. Stopped: the lane loops end, runs not begun are given back, workers drain, the
-// settle loop stores what there is, and only then the lease loop ends with the last heartbeat. Lost: delivery
-// contexts are cancelled, runs not begun are forgotten, what has finished is settled once under the old id,
-// and the next session begins.
+// ends in one of two ways. Stopped: the lane loops end, workers give back what they have not begun and drain,
+// the settle loop stores what there is, and only then the lease loop ends with the last heartbeat. Lost:
+// delivery contexts are cancelled, workers forget what they have not begun, what has finished is settled once
+// under the old id (TestLostOutcomesTriedOnce), and the next session begins.
 //
 // A message of a claim moves, within one lane, through
 //
@@ -347,9 +347,6 @@ func (r *running) restart(ctx context.Context, s *session) {
 	r.log.Error("lease lost, deliveries are cancelled, the relay begins again", "relay", s.id.String())
 	r.event(Event{Kind: EventLeaseLost})
 	s.keep.stop()
-	for _, l := range r.lanes {
-		l.endQueued(0)
-	}
 	r.awaitWorkers(cancelGrace, ctx.Done())
 	select {
 	case <-r.settler.flush():
@@ -360,9 +357,6 @@ func (r *running) restart(ctx context.Context, s *session) {
 
 // stop ends a session whose lanes no longer claim, in the order that the comment on Relay gives.
 func (r *running) stop(s *session) error {
-	for _, l := range r.lanes {
-		l.endQueued(GivenBack)
-	}
 	if !r.awaitWorkers(r.cfg.DrainTimeout, r.abort) {
 		s.end(ErrShutdown)
 	}

@@ -59,6 +59,14 @@ func TestLeaseExpires(t *testing.T) {
 			lastBeat = time.Now()
 			return store.Store.Beat(ctx, info, known)
 		}
+		store.settle = func(ctx context.Context, os []outbox.Outcome) ([]outbox.Settled, error) {
+			for _, o := range os {
+				if o.Kind != outbox.Delivered {
+					t.Errorf("message %d of the lost lease was settled as %v", o.Seq, o.Kind)
+				}
+			}
+			return store.Store.Settle(ctx, os)
+		}
 		publish(t, store.Store, messages(60, "a", "")...)
 		var causes atomic.Int64
 		var evs events
@@ -67,11 +75,11 @@ func TestLeaseExpires(t *testing.T) {
 				return nil
 			}
 			<-ctx.Done()
-			if errors.Is(context.Cause(ctx), outbox.ErrLeaseLost) && time.Since(lastBeat) < 30*time.Second {
+			if errors.Is(context.Cause(ctx), outbox.ErrLeaseLost) && time.Since(lastBeat) == 27900*time.Millisecond {
 				causes.Add(1)
 			}
 			return ctx.Err()
-		}), outbox.Config{HandlerTimeout: time.Hour, MaxAttempts: 1, Hooks: evs.hooks()})
+		}), outbox.Config{Lease: 31 * time.Second, HandlerTimeout: time.Hour, MaxAttempts: 1, Hooks: evs.hooks()})
 		<-r.Ready()
 		synctest.Wait()
 		down.Store(true)
@@ -351,5 +359,53 @@ func TestLogsHolders(t *testing.T) {
 		close(release)
 		r.mustStop()
 		other.mustStop()
+	})
+}
+
+// TestPrepareOnce: a store is prepared again after a failure, but not for every lease.
+func TestPrepareOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		faulty := &faultyStore{Store: outboxtest.NewStore()}
+		tries, lost := 0, false
+		faulty.claim = func(ctx context.Context, q outbox.ClaimQuery) (outbox.Batch, error) {
+			if !lost {
+				lost = true
+				return outbox.Batch{}, outbox.ErrLeaseLost
+			}
+			return faulty.Store.Claim(ctx, q)
+		}
+		store := &preparedStore{faulty, func() error {
+			if tries++; tries < 3 {
+				return errDown
+			}
+			return nil
+		}}
+		r := start(t, store, outbox.To(&outboxtest.Recorder{}), outbox.Config{})
+		<-r.Ready()
+		r.mustStop()
+		if tries != 3 {
+			t.Errorf("prepared %d times", tries)
+		}
+	})
+}
+
+// TestNothingSentAfterLease: behind a handler that outlives the lease, nothing more of the claim is sent.
+func TestNothingSentAfterLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, sink := &faultyStore{Store: outboxtest.NewStore()}, &outboxtest.Recorder{}
+		store.beat = func(ctx context.Context, info outbox.RelayInfo, known []outbox.Token) (outbox.Orders, error) {
+			if len(sink.Deliveries()) > 0 {
+				return outbox.Orders{}, errDown
+			}
+			return store.Store.Beat(ctx, info, known)
+		}
+		sink.Answer(func(context.Context, *outbox.Delivery) error { time.Sleep(28 * time.Second); return nil })
+		publish(t, store.Store, messages(3, "a", "k")...)
+		r := start(t, store, outbox.To(sink), outbox.Config{})
+		time.Sleep(time.Minute)
+		r.mustStop()
+		if n := len(sink.Deliveries()); n != 1 {
+			t.Errorf("%d sent", n)
+		}
 	})
 }

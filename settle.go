@@ -67,8 +67,7 @@ type settler struct {
 
 	mu      sync.Mutex
 	pending results
-	spare   results // the batch before, for its memory
-	busy    bool
+	spare   results         // the batch before, for its memory
 	flushed []chan struct{} // closed when nothing is pending
 	closed  bool
 
@@ -155,13 +154,21 @@ func (st *settler) settleNext() bool {
 	if batch.len() > 0 {
 		st.settle(batch)
 	}
+	if st.isFlushing() {
+		st.retryAside()
+	}
 	return st.putBack(batch)
+}
+
+func (st *settler) isFlushing() bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return len(st.flushed) > 0
 }
 
 func (st *settler) take() results {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.busy = true
 	n := st.pending.len()
 	if n <= settleMost {
 		batch := st.pending
@@ -179,7 +186,6 @@ func (st *settler) putBack(batch results) bool {
 	clear(batch.owners)
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.busy = false
 	if cap(batch.outcomes) >= settleFull && batch.len() < settleMost {
 		st.spare = batch.slice(0, 0)
 	}
@@ -201,10 +207,6 @@ func (st *settler) flush() <-chan struct{} {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	ch := make(chan struct{})
-	if st.pending.len() == 0 && !st.busy {
-		close(ch)
-		return ch
-	}
 	st.flushed = append(st.flushed, ch)
 	st.kick()
 	return ch
@@ -293,23 +295,24 @@ func (st *settler) isolate(batch results) results {
 
 // retryAside tries again what failed alone: as it is, then with a plain text.
 func (st *settler) retryAside() {
-	tried := st.withoutLost(st.aside)
-	st.aside = results{}
-	for i := range tried.outcomes {
-		one := tried.slice(i, i+1)
-		if st.call(one) == nil || st.callPlain(one) == nil {
-			continue
+	var failed results
+	for i := range st.aside.outcomes {
+		one := st.aside.slice(i, i+1)
+		if st.call(one) != nil && !st.callPlain(one) {
+			failed.appendAll(one)
 		}
-		st.aside.appendAll(one)
 	}
+	st.aside = st.withoutLost(failed)
 }
 
-func (st *settler) callPlain(one results) error {
+// callPlain reports whether an outcome could be settled without its text.
+func (st *settler) callPlain(one results) bool {
 	o := one.outcomes[0]
-	if o.Text != "" {
-		o.Text = plainText
+	if o.Text == "" {
+		return false
 	}
-	return st.call(results{[]Outcome{o}, one.owners})
+	o.Text = plainText
+	return st.call(results{[]Outcome{o}, one.owners}) == nil
 }
 
 // call is one call of the store.

@@ -151,3 +151,21 @@ func TestStuckHandler(t *testing.T) {
 }
 
 func stuckInHandler(never chan struct{}) { <-never }
+
+// TestStopDuringClaim: a claim whose answer does not come does not hold a stop up.
+func TestStopDuringClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &faultyStore{Store: outboxtest.NewStore()}
+		store.claim = func(ctx context.Context, q outbox.ClaimQuery) (outbox.Batch, error) {
+			<-ctx.Done()
+			return outbox.Batch{}, ctx.Err()
+		}
+		r := start(t, store, outbox.To(&outboxtest.Recorder{}), outbox.Config{})
+		synctest.Wait()
+		began := time.Now()
+		r.mustStop()
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("stop took %v", took)
+		}
+	})
+}

@@ -26,15 +26,20 @@ func (r *running) watch() {
 		case <-r.done:
 			return
 		case now := <-ticker.C:
-			if s := r.session.Load(); s != nil && !s.valid(now) {
-				s.lose()
-			}
+			r.checkLease(now)
 			r.reportStuck(now)
 			if now.Sub(summary) >= summaryInterval {
 				summary = now
 				r.logSummary("relay summary")
 			}
 		}
+	}
+}
+
+// checkLease notices a lease that has ended by a clock that no timer follows.
+func (r *running) checkLease(now time.Time) {
+	if s := r.session.Load(); s != nil && !s.valid(now) {
+		s.lose()
 	}
 }
 

@@ -37,7 +37,7 @@ func (s *Store) Beat(ctx context.Context, info outbox.RelayInfo, known []outbox.
 	switch {
 	case info.Stopping && current != nil:
 		b.giveBack(info.ID, func(c *claim) bool { return !slices.Contains(known, c.token) })
-		if len(known) == 0 {
+		if !b.holdsAny(info.ID) {
 			delete(b.relays, info.ID)
 		}
 		return outbox.Orders{}, nil
@@ -64,6 +64,15 @@ func (b *box) giveBack(relay outbox.ID, chosen func(*claim) bool) {
 			b.notify()
 		}
 	}
+}
+
+func (b *box) holdsAny(relay outbox.ID) bool {
+	for _, c := range b.claims {
+		if c.relay == relay {
+			return true
+		}
+	}
+	return false
 }
 
 // holders lists the relays other than the asking one that hold messages.

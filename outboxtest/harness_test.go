@@ -19,8 +19,9 @@ func TestStoreConforms(t *testing.T) {
 
 // harness shows a Store to the conformance suite, or a wrong one: with other rules, or behind wrappers.
 type harness struct {
-	store *Store
-	clock *clock
+	store    *Store
+	clock    *clock
+	patience time.Duration
 	// wrapStore and wrapTx come between the suite and the store.
 	wrapStore func(outbox.Store) outbox.Store
 	wrapTx    func(storetest.Tx) storetest.Tx
@@ -82,7 +83,7 @@ func (h *harness) Dead(context.Context) ([]storetest.Dead, error) {
 }
 
 func (h *harness) Features() storetest.Features {
-	return storetest.Features{Notifications: true, Patience: 200 * time.Millisecond}
+	return storetest.Features{Notifications: true, Patience: h.patience}
 }
 
 // suiteTx gives a Tx the suite's form.

@@ -66,7 +66,7 @@ func (p *pick) candidates() []*row {
 }
 
 func (p *pick) isCandidate(r *row) bool {
-	return r.isFree(p.box) && r.isDue(p.now) && p.box.rules.takes(p.lane, p.query.Closed, r.Topic)
+	return r.isDue(p.now) && p.box.rules.takes(p, r)
 }
 
 // keyOf is the key that orders the message in this lane.
@@ -111,8 +111,7 @@ func (p *pick) line(key string) []*row {
 		if r.Key != key || !r.isFree(p.box) {
 			continue
 		}
-		candidate := p.isCandidate(r) && p.keyOf(r) == key
-		if candidate || p.box.rules.inOrder(r) && p.box.isOrdered(r.Topic, p.query.Destination) {
+		if p.isCandidate(r) && p.keyOf(r) == key || p.box.rules.inOrder(p, r) {
 			rows = append(rows, r)
 		}
 	}
@@ -166,7 +165,7 @@ func (p *pick) split() [][]*row {
 func (p *pick) nextDue() time.Duration {
 	var next time.Duration
 	for _, r := range p.box.rows {
-		if r.state != waiting || r.isDue(p.now) || !p.box.rules.takes(p.lane, p.query.Closed, r.Topic) {
+		if r.state != waiting || r.isDue(p.now) || !p.box.rules.takes(p, r) {
 			continue
 		}
 		if left := r.availableAt.Sub(p.now); next == 0 || left < next {

@@ -17,12 +17,13 @@ type rules struct {
 	forgotten func(c *claim, beat int64, known []outbox.Token) bool
 	// owns: the claim is still the one that the reference means, and still the relay's. The fence.
 	owns func(c *claim, ref outbox.ClaimRef) bool
-	// takes: the lane may claim messages of the topic.
-	takes func(lane outbox.LaneInfo, closed outbox.TopicSet, topic string) bool
+	// takes: the lane may claim the message, if it is due: no live relay holds it, the lane handles its topic.
+	takes func(p *pick, r *row) bool
 	// blocks: a claim of a live relay keeps a lane of the destination from claiming the key.
 	blocks func(c *claim, key, destination string) bool
-	// inOrder: an older message of the key that is not a candidate ends the run before the younger one.
-	inOrder func(older *row) bool
+	// inOrder: a message that cannot be taken ends the run of its key all the same. Topics that nobody handles
+	// hold no key.
+	inOrder func(p *pick, r *row) bool
 	// sameClaim: messages of these two lapse counts may share a claim.
 	sameClaim func(a, b int) bool
 	// nextClaim returns the id of a new claim, never used before.
@@ -38,13 +39,15 @@ func soundRules() rules {
 		owns: func(c *claim, ref outbox.ClaimRef) bool {
 			return c != nil && c.relay == ref.Relay && !c.relay.IsZero()
 		},
-		takes: func(lane outbox.LaneInfo, closed outbox.TopicSet, topic string) bool {
-			return lane.Topics.Contains(topic) && !closed.Contains(topic)
+		takes: func(p *pick, r *row) bool {
+			return r.isFree(p.box) && p.lane.Topics.Contains(r.Topic) && !p.query.Closed.Contains(r.Topic)
 		},
 		blocks: func(c *claim, key, destination string) bool {
 			return c.destination == destination && c.holds(key)
 		},
-		inOrder:   (*row).holdsKey,
+		inOrder: func(p *pick, r *row) bool {
+			return r.holdsKey() && p.box.isOrdered(r.Topic, p.query.Destination)
+		},
 		sameClaim: func(a, b int) bool { return (a > 0) == (b > 0) },
 		nextClaim: func(b *box) int64 {
 			b.lastClaim++

@@ -265,3 +265,34 @@ func TestDelay(t *testing.T) {
 		t.Errorf("seqs %v", seqs)
 	}
 }
+
+// TestDedupRepeatableRead: in a snapshot from before the first publisher's commit the second can't know, and is told
+// to try again instead of being answered wrongly.
+func TestDedupRepeatableRead(t *testing.T) {
+	t.Parallel()
+	for _, isolation := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
+		url := migratedDatabase(t)
+		first, second := connect(t, url), connect(t, url)
+		p := newPublisher(t, nil)
+		m := outbox.Message{Topic: "t", DedupKey: "d"}
+		tx, err := second.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: isolation})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec(t.Context(), "select count(*) from outbox.dedup"); err != nil {
+			t.Fatal(err)
+		}
+		publish(t, first, p, m)
+		_, err = p.Publish(t.Context(), tx, m)
+		if state, _ := sqlError(err); state != "40001" {
+			t.Errorf("%s: %v, want SQLSTATE 40001", isolation, err)
+		}
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		receipts, err := tryPublish(t.Context(), second, pgx.TxOptions{IsoLevel: isolation}, p, m)
+		if err != nil || !receipts[0].Duplicate {
+			t.Errorf("%s: tried again: %+v, %v", isolation, receipts, err)
+		}
+	}
+}

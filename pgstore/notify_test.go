@@ -138,6 +138,8 @@ func TestNotifyModes(t *testing.T) {
 		p := newPublisher(t, &PublishConfig{Notify: c.publisher})
 		publish(t, conn, p, outbox.Message{Topic: "t"})
 		listener.expect(t, c.goCall)
+		publish(t, conn, p, ten()...)
+		listener.expect(t, c.goCall)
 		publish(t, conn, p, outbox.Message{Topic: "t", Delay: time.Hour})
 		listener.expect(t, c.goCall)
 		exec(t, conn, function)

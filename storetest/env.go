@@ -106,6 +106,18 @@ func (e *env) equal(what string, got, want any) {
 	}
 }
 
+// patiently returns what a loop that waits for messages calls each time: it ends the case when they do not
+// come.
+func (e *env) patiently() func() {
+	deadline := time.Now().Add(e.patience)
+	return func() {
+		e.Helper()
+		if time.Now().After(deadline) {
+			e.Fatal("messages that are claimable do not come")
+		}
+	}
+}
+
 // labels returns the payloads as texts.
 func labels(ds []*outbox.Delivery) []string {
 	texts := make([]string, len(ds))

@@ -34,7 +34,7 @@ func randomSchedule(e *env) {
 	for range 3 {
 		s.join()
 	}
-	for range 400 {
+	for range 500 {
 		s.step()
 	}
 	s.finish()
@@ -57,14 +57,15 @@ type openTx struct {
 
 func (s *schedule) step() {
 	s.Helper()
+	roll := s.IntN(100)
 	for _, choice := range []struct {
 		share int
 		act   func()
 	}{
-		{20, s.publishSome}, {12, s.endTx}, {25, s.claimSome}, {25, s.settleHead},
-		{4, s.loseAnswer}, {3, s.kill}, {4, s.settleLate}, {7, s.pass},
+		{18, s.publishSome}, {12, s.endTx}, {22, s.claimSome}, {24, s.settleHead},
+		{5, s.loseAnswer}, {5, s.kill}, {8, s.settleLate}, {6, s.pass},
 	} {
-		if s.IntN(100) < choice.share {
+		if roll -= choice.share; roll < 0 {
 			choice.act()
 			return
 		}
@@ -180,13 +181,13 @@ func (s *schedule) kill() {
 	s.lapse(s.alive...)
 }
 
-// settleLate lets a result of a killed relay arrive.
+// settleLate lets a result of a relay that was killed lately arrive.
 func (s *schedule) settleLate() {
 	s.Helper()
 	if len(s.late) == 0 {
 		return
 	}
-	i := s.IntN(len(s.late))
+	i := max(0, len(s.late)-1-s.IntN(5))
 	d := s.late[i]
 	s.late = append(s.late[:i], s.late[i+1:]...)
 	o := outcome(outbox.Delivered, d)
@@ -209,7 +210,7 @@ func (s *schedule) finish() {
 		s.model.givenBack(s.model.heldBy(r))
 	}
 	r := s.relay()
-	for deadline := time.Now().Add(s.patience + 10*time.Second); s.model.left() > 0; {
+	for deadline := time.Now().Add(3 * s.patience); s.model.left() > 0; {
 		if time.Now().After(deadline) {
 			s.Fatalf("%d messages are never delivered", s.model.left())
 		}

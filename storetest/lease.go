@@ -17,6 +17,7 @@ func leaseCases() []Case {
 		{"an unknown relay can neither claim nor beat", NoDouble, unknownRelay},
 		{"a lapsed relay can neither claim nor, once that was seen, beat", NoDouble, lapsedRelayIsRefused},
 		{"a stopping relay gives everything back", AtLeastOnce, stoppingGivesBack},
+		{"a stopping relay keeps the claims that it names until its lease lapses", NoDouble, stoppingKeepsNamed},
 		{"a registration learns who holds messages", Prompt, holdersAreNamed},
 		{"a call with an ended context changes nothing", Atomic, endedContext},
 	}
@@ -118,6 +119,24 @@ func stoppingGivesBack(e *env) {
 	e.fenced(r, ds...)
 	_, err := r.tryClaim()
 	e.leaseLost("claim of the stopped", err)
+}
+
+func stoppingKeepsNamed(e *env) {
+	r, other := e.relay(), e.relay()
+	e.publish(msg("a", "", "1"), msg("a", "k", "2"), msg("a", "", "3"))
+	running := r.take(1, limit(1))
+	stuck := r.take(1, limit(1))
+	named := slices.Clone(r.known[:2])
+	rest := r.take(1)
+	r.stop(named...)
+	e.equal("given back", labels(other.take(1)), labels(rest))
+	other.takesNothing()
+	r.deliver(running...)
+	e.lapse(other)
+	c := other.claimUntil(1)[0]
+	e.equal("taken over", labels(c.Deliveries), labels(stuck))
+	e.equal("lapses", c.Lapses, 1)
+	e.fenced(r, stuck...)
 }
 
 func holdersAreNamed(e *env) {

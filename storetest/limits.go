@@ -21,7 +21,7 @@ func countLimit(e *env) {
 		e.publish(msg("a", "", fmt.Sprint(i)))
 	}
 	var all []string
-	for len(all) < 5 {
+	for patient := e.patiently(); len(all) < 5; patient() {
 		batch := r.claim(limit(2))
 		got := labels(deliveries(batch.Claims))
 		all = append(all, got...)
@@ -41,7 +41,8 @@ func bytesLimit(e *env) {
 	for range 5 {
 		e.publish(outbox.Message{Topic: "a", Payload: make([]byte, 400)})
 	}
-	for taken := 0; taken < 5; {
+	patient := e.patiently()
+	for taken := 0; taken < 5; patient() {
 		batch := r.claim(size(1000))
 		got := len(deliveries(batch.Claims))
 		taken += got
@@ -60,7 +61,8 @@ func oversizedMessage(e *env) {
 	r.takesNothing(size(1000))
 	r.take(1, size(1000), oversized)
 	e.publish(msg("a", "", "small"), outbox.Message{Topic: "a", Payload: make([]byte, 5000)}, msg("a", "", "tiny"))
-	for taken := 0; taken < 3; {
+	patient := e.patiently()
+	for taken := 0; taken < 3; patient() {
 		batch := r.claim(size(1000), oversized)
 		got := deliveries(batch.Claims)
 		taken += len(got)

@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -90,15 +92,15 @@ func (t *tally) done(n int) bool {
 	return t.count >= n || len(t.faults) > 0
 }
 
-// race lets the relays work at the same time until n messages were claimed.
-func (e *env) race(t *tally, n int, relays []*relay, work func(r *relay) error) {
+// race lets relays work at the same time until n messages were claimed.
+func (e *env) race(t *tally, n int, relays ...func() error) {
 	e.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(6 * e.patience)
 	var group sync.WaitGroup
-	for _, r := range relays {
+	for _, work := range relays {
 		group.Go(func() {
 			for !t.done(n) {
-				if err := work(r); err != nil {
+				if err := work(); err != nil {
 					t.failed(err)
 				}
 				if time.Now().After(deadline) {
@@ -117,11 +119,14 @@ func disjointClaims(e *env) {
 	const n = 2000
 	e.publishMany(n, func(int) string { return "" })
 	t := newTally()
-	e.race(t, n, []*relay{e.relay(), e.relay()}, func(r *relay) error {
-		batch, err := r.tryClaim(limit(50))
-		t.claimed(deliveries(batch.Claims))
-		return err
-	})
+	claiming := func(r *relay) func() error {
+		return func() error {
+			batch, err := r.tryClaim(limit(50))
+			t.claimed(deliveries(batch.Claims))
+			return err
+		}
+	}
+	e.race(t, n, claiming(e.relay()), claiming(e.relay()))
 	e.equal("messages claimed", len(t.seen), n)
 }
 
@@ -129,51 +134,104 @@ func keysInOrderConcurrently(e *env) {
 	const n = 1000
 	e.publishMany(n, func(i int) string { return fmt.Sprint("key ", i*7%13) })
 	t := newTally()
-	e.race(t, n, []*relay{e.relay(), e.relay(), e.relay(), e.relay()}, func(r *relay) error {
-		batch, err := r.tryClaim(limit(20))
-		ds := deliveries(batch.Claims)
-		t.claimed(ds)
-		t.settling(ds)
-		if err == nil && len(ds) > 0 {
-			_, err = r.store.Settle(e.ctx, outcomes(outbox.Delivered, ds...))
-		}
-		return err
-	})
+	var relays []func() error
+	var last []func() error
+	for range 4 {
+		p := &pipeline{relay: e.relay(), tally: t}
+		relays, last = append(relays, p.claimNext), append(last, p.settleHeld)
+	}
+	e.race(t, n, relays...)
+	for _, settle := range last {
+		e.must(settle())
+	}
 	e.equal("what is left", e.counts(), Counts{})
 }
 
-// settleAgainstTakeover lets a relay whose lease is over settle while others take over.
+// pipeline is a relay that asks for the next messages before it settles the last ones.
+type pipeline struct {
+	relay *relay
+	tally *tally
+	held  []*outbox.Delivery
+}
+
+func (p *pipeline) claimNext() error {
+	batch, err := p.relay.tryClaim(limit(20))
+	if err != nil {
+		return err
+	}
+	ds := deliveries(batch.Claims)
+	p.tally.claimed(ds)
+	if err := p.settleHeld(); err != nil {
+		return err
+	}
+	p.held = ds
+	return nil
+}
+
+func (p *pipeline) settleHeld() error {
+	if len(p.held) == 0 {
+		return nil
+	}
+	p.tally.settling(p.held)
+	_, err := p.relay.store.Settle(p.relay.e.ctx, outcomes(outbox.Delivered, p.held...))
+	return err
+}
+
+// settleAgainstTakeover lets a relay whose lease is over settle while another takes over: at the same time, or
+// one just before the other.
 func settleAgainstTakeover(e *env) {
-	const n = 200
-	late, other := e.relay(), e.relay()
-	e.publishMany(n, func(int) string { return "" })
-	ds := late.take(n, limit(n))
-	e.lapse(other)
-	settled, taken := map[int64]bool{}, map[int64]bool{}
-	var group sync.WaitGroup
-	var settleErr, claimErr error
-	group.Go(func() {
-		for i := 0; i < n && settleErr == nil; i++ {
-			var answers []outbox.Settled
-			answers, settleErr = late.store.Settle(e.ctx, outcomes(outbox.Delivered, ds[i]))
-			settled[ds[i].Seq] = settleErr == nil && answers[0] == outbox.SettledNow
+	for round := range 12 {
+		late := e.relay()
+		e.publishMany(10, func(int) string { return "" })
+		d := &duel{late: late, other: e.relay(), ds: late.take(10)}
+		e.lapse(d.other)
+		switch round % 3 {
+		case 0:
+			var group sync.WaitGroup
+			group.Go(d.settle)
+			group.Go(d.takeOver)
+			group.Wait()
+		case 1:
+			d.settle()
+			d.takeOver()
+		case 2:
+			d.takeOver()
+			d.settle()
 		}
-	})
-	group.Go(func() {
-		var batch outbox.Batch
-		for calls := 0; calls < n && claimErr == nil; calls++ {
-			batch, claimErr = other.tryClaim(limit(10))
-			for _, d := range deliveries(batch.Claims) {
-				taken[d.Seq] = true
-			}
-		}
-	})
-	group.Wait()
-	e.must(settleErr)
-	e.must(claimErr)
-	for _, d := range ds {
-		if settled[d.Seq] == taken[d.Seq] {
-			e.Errorf("message %d: settled by the late relay: %v, taken over: %v", d.Seq, settled[d.Seq], taken[d.Seq])
+		d.check(e)
+	}
+}
+
+// duel is a late settlement against a takeover of the same messages.
+type duel struct {
+	late, other         *relay
+	ds                  []*outbox.Delivery
+	answers             []outbox.Settled
+	settleErr, claimErr error
+	taken               []*outbox.Delivery
+}
+
+func (d *duel) settle() {
+	d.answers, d.settleErr = d.late.store.Settle(d.late.e.ctx, outcomes(outbox.Delivered, d.ds...))
+}
+
+func (d *duel) takeOver() {
+	for range 2 * nothingCalls {
+		batch, err := d.other.tryClaim()
+		d.claimErr = errors.Join(d.claimErr, err)
+		d.taken = append(d.taken, deliveries(batch.Claims)...)
+	}
+}
+
+// check demands that each message was either settled or taken over, and ends the latter.
+func (d *duel) check(e *env) {
+	e.Helper()
+	e.must(errors.Join(d.settleErr, d.claimErr))
+	for i, m := range d.ds {
+		taken := slices.ContainsFunc(d.taken, func(t *outbox.Delivery) bool { return t.Seq == m.Seq })
+		if settled := d.answers[i] == outbox.SettledNow; settled == taken {
+			e.Fatalf("message %d: settled late: %v, taken over: %v", m.Seq, settled, taken)
 		}
 	}
+	d.other.deliver(d.taken...)
 }

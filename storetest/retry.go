@@ -77,7 +77,7 @@ func followersAfterHead(e *env) {
 	e.advance(11*time.Second, r, other)
 	var attempts []int
 	var order []string
-	for len(order) < 3 {
+	for patient := e.patiently(); len(order) < 3; patient() {
 		for _, d := range deliveries(other.claim().Claims) {
 			order, attempts = append(order, string(d.Payload)), append(attempts, d.Attempt)
 			other.deliver(d)

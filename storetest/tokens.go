@@ -53,12 +53,16 @@ func othersClaimsAreKept(e *env) {
 func claimIDsAreUnique(e *env) {
 	r := e.relay()
 	e.publish(msg("a", "k", "1"))
-	first := r.takes("1")
-	r.settled(outcomes(outbox.GivenBack, first...)...)
-	second := r.takes("1")
-	if first[0].Claim == second[0].Claim {
-		e.Errorf("two claims are called %v", first[0].Claim)
+	var old []*outbox.Delivery
+	for range 4 {
+		d := r.takes("1")[0]
+		for _, before := range old {
+			if d.Claim == before.Claim {
+				e.Fatalf("two claims are called %v", d.Claim)
+			}
+			e.fenced(r, before)
+		}
+		old = append(old, d)
+		r.settled(outcome(outbox.GivenBack, d))
 	}
-	e.fenced(r, first...)
-	r.deliver(second...)
 }

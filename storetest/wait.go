@@ -15,6 +15,7 @@ func waitCases() []Case {
 		{"Wait returns with its context's error", Prompt, waitCancelled},
 		{"Wait returns early after a commit", Prompt, waitWokenByCommit},
 		{"Wait returns early after messages were given back", Prompt, waitWokenByGiveBack},
+		{"a wake-up between looking and waiting is not lost", Prompt, wakeUpBeforeWait},
 		{"Wait returns early when a key is free for another lane", Prompt, waitWokenByFreedKey},
 	}
 }
@@ -42,7 +43,9 @@ func (e *env) waker() outbox.Store {
 }
 
 func waitEnds(e *env) {
-	if _, err := e.waker().Wait(e.ctx, math.MaxUint64, time.Now().Add(20*time.Millisecond)); err != nil {
+	ctx, cancel := context.WithTimeout(e.ctx, e.patience)
+	defer cancel()
+	if _, err := e.waker().Wait(ctx, math.MaxUint64, time.Now().Add(20*time.Millisecond)); err != nil {
 		e.Errorf("Wait returned %v", err)
 	}
 }
@@ -88,10 +91,12 @@ func (e *env) wakes(act func()) {
 // wake-ups until then.
 func (e *env) settleDown(store outbox.Store) (seen uint64) {
 	e.Helper()
-	const quiet = 50 * time.Millisecond
+	quiet := min(50*time.Millisecond, e.patience/5)
+	ctx, cancel := context.WithTimeout(e.ctx, e.patience)
+	defer cancel()
 	for start := time.Now(); time.Since(start) < e.patience; {
 		until := time.Now().Add(quiet)
-		count, err := store.Wait(e.ctx, seen, until)
+		count, err := store.Wait(ctx, seen, until)
 		e.must(err)
 		if count == seen && !time.Now().Before(until) {
 			return seen
@@ -126,4 +131,22 @@ func waitWokenByFreedKey(e *env) {
 		a.deliver(a.takes("for a")...)
 		b.deliver(b.takes("for b")...)
 	})
+}
+
+func wakeUpBeforeWait(e *env) {
+	if !e.h.Features().Notifications {
+		e.Skip("the store has no notifications")
+	}
+	store := e.waker()
+	seen := e.settleDown(store)
+	ctx, cancel := context.WithTimeout(e.ctx, e.patience)
+	defer cancel()
+	e.publish(msg("a", "", "news"))
+	for range 2 {
+		count, err := store.Wait(ctx, seen, time.Now().Add(far))
+		e.must(err)
+		if count <= seen {
+			e.Fatalf("Wait was woken and counts %d wake-ups after %d", count, seen)
+		}
+	}
 }

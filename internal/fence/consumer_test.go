@@ -26,8 +26,9 @@ func command(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// requirements makes a module that imports the packages and returns what its go.mod requires after go mod tidy.
-func requirements(t *testing.T, imports ...string) []string {
+// consumer makes a module that imports the packages, runs go mod tidy and returns the modules that its go.mod and its
+// go.sum name.
+func consumer(t *testing.T, imports ...string) (requires, sums []string) {
 	t.Helper()
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -39,32 +40,32 @@ func requirements(t *testing.T, imports ...string) []string {
 		source += "\t_ \"" + path + "\"\n"
 	}
 	write(t, filepath.Join(dir, "main.go"), source+")\n\nfunc main() {}\n")
-	// The project's go.mod, so that tidy keeps its versions and only removes.
-	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(text), "\n")
+	// It begins with all that the project has, so that tidy keeps the versions and only removes.
+	_, rest, _ := strings.Cut(read(t, filepath.Join(root, "go.mod")), "\n")
 	write(t, filepath.Join(dir, "go.mod"), "module example.com/consumer\n"+rest+
 		"\nrequire "+module+" v0.0.0\n\nreplace "+module+" => "+root+"\n")
-	sum, err := os.ReadFile(filepath.Join(root, "go.sum"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(dir, "go.sum"), string(sum))
+	write(t, filepath.Join(dir, "go.sum"), read(t, filepath.Join(root, "go.sum")))
 	command(t, dir, "mod", "tidy")
-	return slices.DeleteFunc(strings.Fields(command(t, dir, "list", "-m", "-f", "{{if not .Main}}{{.Path}}{{end}}", "all")),
-		func(path string) bool { return !required(t, dir, path) })
+	for line := range strings.Lines(read(t, filepath.Join(dir, "go.mod"))) {
+		words := strings.Fields(strings.TrimPrefix(line, "require "))
+		if len(words) >= 2 && strings.HasPrefix(words[1], "v") {
+			requires = append(requires, words[0])
+		}
+	}
+	for line := range strings.Lines(read(t, filepath.Join(dir, "go.sum"))) {
+		path, _, _ := strings.Cut(line, " ")
+		sums = append(sums, path)
+	}
+	return requires, sums
 }
 
-// required reports whether the folder's go.mod names the module.
-func required(t *testing.T, dir, path string) bool {
+func read(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.Contains(string(text), "\t"+path+" v") || strings.Contains(string(text), "require "+path+" v")
+	return string(text)
 }
 
 func write(t *testing.T, path, text string) {
@@ -74,27 +75,47 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// allowed is everything that a program with the root package and pgstore may come to require: PostgreSQL's client,
-// UUIDs, and the libraries of pgstore's own tests, which go mod tidy counts.
+// allowed is everything that a program with the root package and pgstore may come to require: PostgreSQL's client and
+// UUIDs.
 var allowed = []string{
 	"github.com/google/uuid", "github.com/jackc/pgpassfile", "github.com/jackc/pgservicefile", "github.com/jackc/pgx/v5",
-	"github.com/jackc/puddle/v2", "golang.org/x/sync", "golang.org/x/text",
-	"go.uber.org/goleak", "pgregory.net/rapid", module,
+	"github.com/jackc/puddle/v2", "golang.org/x/sync", "golang.org/x/text", module,
+}
+
+// unwanted begin the paths of modules that must not even be in a program's go.sum, where go mod tidy puts what the
+// tests of the packages import that the program imports.
+var unwanted = []string{
+	"github.com/lib/pq", "github.com/nats-io/", "github.com/rabbitmq/", "github.com/spf13/", "github.com/prometheus/",
+	"github.com/Shopify/", "google.golang.org/grpc", "modernc.org/", "go.opentelemetry.io/",
+}
+
+func isUnwanted(path string) bool {
+	return slices.ContainsFunc(unwanted, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
 }
 
 // TestConsumerRequirements: importing the library brings no server, broker client, other driver or command line into
-// the go.mod of a program.
+// the go.mod or go.sum of a program.
 func TestConsumerRequirements(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs go mod tidy")
 	}
-	for _, path := range requirements(t, module, module+"/pgstore") {
+	requires, sums := consumer(t, module, module+"/pgstore")
+	if !slices.Contains(requires, "github.com/jackc/pgx/v5") {
+		t.Errorf("the check does not see pgx: %q", requires)
+	}
+	for _, path := range requires {
 		if !slices.Contains(allowed, path) {
-			t.Errorf("a consumer comes to require %s", path)
+			t.Errorf("go.mod of a consumer comes to require %s", path)
+		}
+	}
+	for _, path := range slices.Compact(sums) {
+		if isUnwanted(path) {
+			t.Errorf("go.sum of a consumer comes to name %s", path)
 		}
 	}
 	// That an import would be seen is shown by one that is not allowed.
-	if got := requirements(t, module, "github.com/lib/pq"); !slices.Contains(got, "github.com/lib/pq") {
-		t.Errorf("the check does not see lib/pq: %q", got)
+	requires, sums = consumer(t, module, "github.com/lib/pq")
+	if !slices.Contains(requires, "github.com/lib/pq") || !slices.ContainsFunc(sums, isUnwanted) {
+		t.Errorf("the check does not see lib/pq: %q, %q", requires, sums)
 	}
 }

@@ -1,3 +1,3 @@
-// Package sqldrivers tests publishing through drivers of database/sql. It is apart from package pgstore so that the
-// drivers do not become requirements of the modules that import pgstore.
+// Package sqldrivers tests publishing through drivers of database/sql. It is apart from package pgstore, because what
+// the tests of pgstore import gets into the go.sum of the modules that import pgstore.
 package sqldrivers

@@ -1,0 +1,114 @@
+package outboxtest
+
+import (
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/outboxrelay/outbox/storetest"
+)
+
+// wrong is a store with one fault, and cases of the suite that must find it.
+type wrong struct {
+	fault  string
+	plant  func(h *harness)
+	caught []string
+}
+
+// TestSuiteFindsWrongStores shows the suite that it can fail: each wrong store is found by the cases that are
+// there for its fault, and each case finds some wrong store.
+func TestSuiteFindsWrongStores(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the suite once for each wrong store")
+	}
+	var mu sync.Mutex
+	finds := map[string]bool{}
+	t.Run("wrong", func(t *testing.T) {
+		for _, w := range slices.Concat(wrongRules(), wrongStores(), wrongTransactions()) {
+			t.Run(w.fault, func(t *testing.T) {
+				t.Parallel()
+				failed := failures(t, w.plant)
+				for _, name := range w.caught {
+					if !failed[name] {
+						t.Errorf("not found by %q; found by %q", name, slices.Sorted(maps.Keys(failed)))
+					}
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				maps.Copy(finds, failed)
+			})
+		}
+	})
+	for _, c := range storetest.Cases() {
+		if !finds[c.Name] {
+			t.Errorf("the case %q found no wrong store", c.Name)
+		}
+	}
+}
+
+// failures runs the whole suite on wrong stores and returns the names of the cases that failed.
+func failures(t *testing.T, plant func(h *harness)) map[string]bool {
+	failed := map[string]bool{}
+	for _, c := range storetest.Cases() {
+		h := newHarness(soundRules())
+		h.patience = 100 * time.Millisecond // the store answers at once; what does not come is lost
+		plant(h)
+		var v verdict
+		v.TB = t
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			defer v.recover()
+			c.Run(&v, h)
+		}()
+		<-done
+		failed[c.Name] = v.Failed()
+		if !v.Failed() {
+			delete(failed, c.Name)
+		}
+	}
+	return failed
+}
+
+// verdict stands for a case's testing.T and keeps its failure to itself.
+type verdict struct {
+	testing.TB
+	mu     sync.Mutex
+	failed bool
+}
+
+func (v *verdict) recover() {
+	if p := recover(); p != nil {
+		v.Error(fmt.Sprint(p))
+	}
+}
+
+func (v *verdict) Helper()             {}
+func (v *verdict) Log(...any)          {}
+func (v *verdict) Logf(string, ...any) {}
+
+func (v *verdict) Failed() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.failed
+}
+
+func (v *verdict) Fail() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.failed = true
+}
+
+func (v *verdict) FailNow() {
+	v.Fail()
+	runtime.Goexit()
+}
+
+func (v *verdict) Error(...any)          { v.Fail() }
+func (v *verdict) Errorf(string, ...any) { v.Fail() }
+func (v *verdict) Fatal(...any)          { v.FailNow() }
+func (v *verdict) Fatalf(string, ...any) { v.FailNow() }
