@@ -67,15 +67,6 @@ func files(t *testing.T, suffix string) (paths []string) {
 	return paths
 }
 
-func read(t *testing.T, path string) string {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
 func missingProofs(text string, known map[string]bool) (problems []string) {
 	for _, match := range proof.FindAllStringSubmatch(text, -1) {
 		name := match[1] + "." + match[2]
