@@ -19,7 +19,7 @@ var proof = regexp.MustCompile("`(?:(\\w+)\\.((?:Test|Fuzz|Example)\\w+)|storete
 // TestProofsExist: documents name no test that is not there.
 func TestProofsExist(t *testing.T) {
 	known := tests(t)
-	for _, name := range []string{"../../README.md", "../../doc.go", "../../docs/guarantees.md", "../../docs/protocol.md", "../../docs/contract.md"} {
+	for _, name := range append(files(t, ".md"), "../../doc.go") {
 		for _, problem := range missingProofs(read(t, name), known) {
 			t.Errorf("%s: %s", name, problem)
 		}
