@@ -4,6 +4,8 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"time"
+
+	"github.com/outboxrelay/outbox/internal/failpoint"
 )
 
 // heldClaim is a claim in this relay's hands. Its messages are linked to runs: those of one key that must
@@ -241,7 +243,9 @@ func (w *worker) deliver(c *heldClaim, i int, now time.Time) OutcomeKind {
 	w.claim, w.at = c, i
 	l.r.event(Event{Kind: EventDelivering, Destination: l.name, Delivery: d})
 	w.current.Store(a)
+	failpoint.Hit("deliver.before")
 	err := w.call(a)
+	failpoint.Hit("deliver.after")
 	ended := time.Now()
 	cause := a.end(ended)
 	l.r.event(Event{Kind: EventResult, Destination: l.name, Delivery: d, Took: ended.Sub(now), Err: err})
