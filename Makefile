@@ -1,8 +1,9 @@
 # The packages of the core run under the race detector, which makes the others slower than it is worth, and those that
-# kill processes at named points are built with these points.
+# kill processes at named points are built with these points. MODULES are nested ones, which ./... leaves out.
 GO         ?= go
 RACED      := . ./pgstore
 POINTED    := ./internal/e2e ./internal/crashtest ./internal/failpoint
+MODULES    := examples/orm
 TESTFLAGS  ?= -timeout 30m
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
@@ -16,6 +17,7 @@ test: ## run all tests, those of the core with the race detector
 	$(GO) test $(TESTFLAGS) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED) $(POINTED))")
 	$(GO) test $(TESTFLAGS) -race $(RACED)
 	$(GO) test $(TESTFLAGS) -tags failpoint $(POINTED)
+	for m in $(MODULES); do $(GO) -C $$m test $(TESTFLAGS) ./... || exit 1; done
 
 test-short: ## run the tests that take seconds
 	$(GO) test $(TESTFLAGS) -short ./...
@@ -34,10 +36,13 @@ fmt-check: ## fail when a file is not formatted
 vet: ## run go vet, with and without failpoints
 	$(GO) vet ./...
 	$(GO) vet -tags failpoint ./...
+	for m in $(MODULES); do $(GO) -C $$m vet ./... || exit 1; done
 
 staticcheck: ## run staticcheck, with and without failpoints
 	$(STATICCHECK) ./...
 	$(STATICCHECK) -tags failpoint ./...
+	for m in $(MODULES); do (cd $$m && $(STATICCHECK) ./...) || exit 1; done
 
-tidy-check: ## fail when go.mod or go.sum is not tidy
+tidy-check: ## fail when a go.mod or go.sum is not tidy
 	$(GO) mod tidy -diff
+	for m in $(MODULES); do $(GO) -C $$m mod tidy -diff || exit 1; done

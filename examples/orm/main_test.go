@@ -13,6 +13,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "github.com/lib/pq"
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/pgdialect"
+	"github.com/uptrace/bun/driver/pgdriver"
 	"go.uber.org/goleak"
 	gormpostgres "gorm.io/driver/postgres"
 	"gorm.io/gorm"
@@ -97,4 +100,16 @@ func openGORM(t *testing.T, url string, prepareStmt bool) *gorm.DB {
 func openEnt(t *testing.T, url string) *ent.Client {
 	t.Helper()
 	return ent.NewClient(ent.Driver(entsql.OpenDB(dialect.Postgres, openSQL(t, "pgx", url))))
+}
+
+func openBun(t *testing.T, url string) *bun.DB {
+	t.Helper()
+	return bun.NewDB(openSQL(t, "pgx", url), pgdialect.New())
+}
+
+func openPgdriver(t *testing.T, url string) *bun.DB {
+	t.Helper()
+	db := bun.NewDB(sql.OpenDB(pgdriver.NewConnector(pgdriver.WithDSN(url))), pgdialect.New())
+	t.Cleanup(func() { db.Close() })
+	return db
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jmoiron/sqlx"
 	"github.com/uptrace/bun"
-	"github.com/uptrace/bun/dialect/pgdialect"
 
 	"github.com/outboxrelay/outbox"
 	"github.com/outboxrelay/outbox/examples/orm/sqlcdb"
@@ -43,12 +42,8 @@ var examples = map[string]func(t *testing.T, url string) placeFunc{
 	},
 	"GORM":             withGORM(false),
 	"GORM_PrepareStmt": withGORM(true),
-	"bun": func(t *testing.T, url string) placeFunc {
-		db := bun.NewDB(openSQL(t, "pgx", url), pgdialect.New())
-		return func(ctx context.Context, p *pgstore.Publisher, customerID, total int64) error {
-			return PlaceOrderWithBun(ctx, db, p, Order{CustomerID: customerID, Total: total})
-		}
-	},
+	"bun":              withBun(openBun),
+	"bun_pgdriver":     withBun(openPgdriver),
 	"ent": func(t *testing.T, url string) placeFunc {
 		client := openEnt(t, url)
 		return func(ctx context.Context, p *pgstore.Publisher, customerID, total int64) error {
@@ -71,6 +66,15 @@ func withGORM(prepareStmt bool) func(t *testing.T, url string) placeFunc {
 		db := openGORM(t, url, prepareStmt)
 		return func(ctx context.Context, p *pgstore.Publisher, customerID, total int64) error {
 			return PlaceOrderWithGORM(ctx, db, p, Order{CustomerID: customerID, Total: total})
+		}
+	}
+}
+
+func withBun(open func(*testing.T, string) *bun.DB) func(t *testing.T, url string) placeFunc {
+	return func(t *testing.T, url string) placeFunc {
+		db := open(t, url)
+		return func(ctx context.Context, p *pgstore.Publisher, customerID, total int64) error {
+			return PlaceOrderWithBun(ctx, db, p, Order{CustomerID: customerID, Total: total})
 		}
 	}
 }
@@ -173,7 +177,8 @@ func TestPoolRefused(t *testing.T) {
 		"sqlc":             sqlcdb.DBTX(db),
 		"GORM":             openGORM(t, url, false).Statement.ConnPool,
 		"GORM PrepareStmt": openGORM(t, url, true).Statement.ConnPool,
-		"bun":              bun.NewDB(db, pgdialect.New()),
+		"bun":              openBun(t, url),
+		"bun pgdriver":     openPgdriver(t, url),
 		"ent":              openEnt(t, url),
 	}
 	p, pool := newPublisher(t), openPool(t, url)
@@ -192,7 +197,7 @@ func TestPoolRefused(t *testing.T) {
 // TestBunTx: a bun.Tx in place of the *sql.Tx inside it is an error and publishes nothing.
 func TestBunTx(t *testing.T) {
 	url := postgres.DatabaseFrom(t, "application", prepare)
-	db := bun.NewDB(openSQL(t, "pgx", url), pgdialect.New())
+	db := openBun(t, url)
 	err := db.RunInTx(t.Context(), nil, func(ctx context.Context, tx bun.Tx) error {
 		_, err := newPublisher(t).PublishQuerier(ctx, tx, orderPlaced(1, 1, 10))
 		return err
@@ -202,5 +207,40 @@ func TestBunTx(t *testing.T) {
 	}
 	if got := stored(t, openPool(t, url)); got != "" {
 		t.Errorf("there is %s", got)
+	}
+}
+
+// TestPgdriver: bun's own driver puts arguments into the text of the statement. Every statement of publishing works so.
+func TestPgdriver(t *testing.T) {
+	db := openPgdriver(t, postgres.DatabaseFrom(t, "application", prepare))
+	p := newPublisher(t)
+	texts := `it's "$1", \ and ?`
+	plain := outbox.Message{Topic: "t", Key: texts, Payload: []byte{0, '\'', '\\', 255}, Headers: map[string]string{"h": texts}}
+	deduplicated := outbox.Message{Topic: "t", DedupKey: texts}
+	own := outbox.Message{Topic: "t", ID: outbox.NewID()}
+	err := db.RunInTx(t.Context(), nil, func(ctx context.Context, tx bun.Tx) error {
+		_, one := p.PublishSQL(ctx, tx.Tx, plain)
+		_, several := p.PublishSQL(ctx, tx.Tx, plain, plain)
+		receipts, special := p.PublishSQL(ctx, tx.Tx, deduplicated, own, plain, deduplicated)
+		if special == nil && !receipts[3].Duplicate {
+			t.Errorf("%+v, want the last a duplicate", receipts)
+		}
+		return errors.Join(one, several, special)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var same int
+	err = db.QueryRow("select count(*) from outbox.message where key = ? and payload = ? and headers = ?::jsonb",
+		plain.Key, plain.Payload, plain.Headers).Scan(&same)
+	if err != nil || same != 4 {
+		t.Errorf("%d of 4 messages as they were published, %v", same, err)
+	}
+	err = db.RunInTx(t.Context(), nil, func(ctx context.Context, tx bun.Tx) error {
+		_, err := p.PublishSQL(ctx, tx.Tx, own)
+		return err
+	})
+	if !errors.Is(err, outbox.ErrDuplicateID) {
+		t.Errorf("%v, want a duplicate id", err)
 	}
 }
