@@ -124,8 +124,10 @@ func writeFor(ctx context.Context, pool *pgxpool.Pool, d time.Duration, publish 
 	errs := make([]error, writers)
 	for writer := range writers {
 		group.Go(func() {
-			for i := 0; errs[writer] == nil && time.Now().Before(deadline); i++ {
-				errs[writer] = writeOne(ctx, pool, writer*1000+i%1000, newPayload(int64(i)), publish)
+			for i := 0; time.Now().Before(deadline); i++ {
+				if errs[writer] = writeOne(ctx, pool, writer*1000+i%1000, newPayload(int64(i)), publish); errs[writer] != nil {
+					return
+				}
 				committed.Add(1)
 			}
 		})
