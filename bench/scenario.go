@@ -47,8 +47,6 @@ type figure struct {
 // faults must all be zero.
 type faults struct{ lost, duplicates, disorder int64 }
 
-func (f faults) sum() int64 { return f.lost + f.duplicates + f.disorder }
-
 func scenarios() []scenario {
 	return []scenario{drainScenario(), publishScenario(), latencyScenario(), handlersScenario(), relaysScenario()}
 }
