@@ -49,22 +49,27 @@ func latencyWith(notify pgstore.NotifyMode) func(ctx context.Context, b *bench) 
 		if err != nil {
 			return sample{}, err
 		}
-		pool, err := s.pool(ctx, writers, nil)
+		t, ts, w := newTally(n, 0), newTimes(n), &wire{}
+		pool, err := s.pool(ctx, writers, w)
 		if err != nil {
 			return sample{}, err
 		}
 		defer pool.Close()
-		t, ts, w := newTally(n, 0), newTimes(n), &wire{}
+		m, err := s.startMeter(ctx, w)
+		if err != nil {
+			return sample{}, err
+		}
 		f, err := s.startFleet(ctx, fleetConfig{relays: 1, route: timedRoute(t, ts), notify: notify, tally: t, wire: w})
 		if err != nil {
 			return sample{}, err
 		}
 		took, err := publishAtRate(ctx, pool, f, b.opt.rate, t, ts, publish)
-		if err := errors.Join(err, f.stop()); err != nil {
+		u, errStop := m.stop(ctx)
+		if err := errors.Join(err, errStop, f.stop()); err != nil {
 			return sample{}, err
 		}
 		left, err := s.left(ctx)
-		return sample{float64(n) / took.Seconds(), ts.figures(b.opt.rate), t.faults(left)}, err
+		return sample{float64(n) / took.Seconds(), append(ts.figures(b.opt.rate), u.figures(n)...), t.faults(left)}, err
 	}
 }
 

@@ -115,16 +115,14 @@ func (s *server) setting(ctx context.Context, name string) (value string, err er
 	return value, nil
 }
 
-// pool connects as an application does, with statements counted by w unless it is nil.
+// pool connects as an application does, with statements counted by w.
 func (s *server) pool(ctx context.Context, conns int32, w *wire) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(s.url)
 	if err != nil {
 		return nil, err
 	}
 	cfg.MaxConns = conns
-	if w != nil {
-		cfg.ConnConfig.DialFunc = w.dial
-	}
+	cfg.ConnConfig.DialFunc = w.dial
 	return pgxpool.NewWithConfig(ctx, cfg)
 }
 
