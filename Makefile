@@ -8,7 +8,7 @@ TESTFLAGS  ?= -timeout 30m
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-short race lint fmt fmt-check vet staticcheck tidy-check
+.PHONY: help test test-short race bench lint fmt fmt-check vet staticcheck tidy-check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ test-short: ## run the tests that take seconds
 
 race: ## run all tests with the race detector
 	$(GO) test $(TESTFLAGS) -race ./...
+
+bench: ## measure on a private server, in ten minutes; BENCHFLAGS=-short takes one or two, see docs/benchmarks.md
+	$(GO) run ./bench $(BENCHFLAGS)
 
 lint: fmt-check vet staticcheck tidy-check ## check the source without running it
 
