@@ -20,6 +20,7 @@ type lane struct {
 	keys       *skippedKeys
 	offered    []int64 // found by the sweep
 	foreign    []int64 // lost claims that hold nothing for this lane
+	lost       int     // how many lost claims a call looks at
 	lostAfter  int64
 	stopped    *string // topics that the last claim left alone
 	busy       bool    // the last claim brought something
@@ -34,9 +35,11 @@ const (
 	maxWindow  = 8000 // rows; a claim must not hold the lock for long
 	maxOffered = 10_000
 	maxForeign = 256
+	fewLost    = 8
+	mostLost   = 512
 )
 
-func newLane() *lane { return &lane{keys: newSkippedKeys()} }
+func newLane() *lane { return &lane{keys: newSkippedKeys(), lost: fewLost} }
 
 // probe is what one claim call asks for, and result what it answers.
 type probe struct {
@@ -47,6 +50,7 @@ type probe struct {
 	keys       []string
 	seqs       []int64
 	foreign    []int64
+	lost       int
 	lostAfter  int64
 }
 
@@ -75,7 +79,7 @@ func (l *lane) next(limit int, wakes uint64) probe {
 	return probe{
 		floor: l.floor, share: l.floor >= l.alone, window: l.window, windowOnly: l.windowOnly,
 		keys: l.keys.take(time.Now(), maxKeysPerCall), seqs: l.offered[:min(len(l.offered), limit)],
-		foreign: l.foreign, lostAfter: l.lostAfter,
+		foreign: l.foreign, lost: l.lost, lostAfter: l.lostAfter,
 	}
 }
 
@@ -101,6 +105,12 @@ func (l *lane) advance(p probe, r *result, limit int, claimed []outbox.Claim) (m
 		l.foreign = append(l.foreign, r.foreign...)
 	}
 	stuck := *r.claimed == 0 && *r.cut
+	switch {
+	case *r.claimed > 0:
+		l.lost = fewLost
+	case stuck && !p.windowOnly: // parts of one key may be in claims that are far apart
+		l.lost = min(8*l.lost, mostLost)
+	}
 	l.windowOnly = stuck && !p.windowOnly
 	return *r.scanned == p.window || *r.cut && *r.claimed > 0 || l.windowOnly || l.keys.pending() || len(l.offered) > 0
 }
