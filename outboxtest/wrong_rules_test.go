@@ -40,6 +40,9 @@ func wrongLeases() []wrong {
 		{"the first beat gives back already", rule(func(r *rules) {
 			r.forgotten = func(c *claim, _ int64, known []outbox.Token) bool { return !slices.Contains(known, c.token) }
 		}), []string{"the first beat that does not name a token keeps its claim, the second gives it back"}},
+		{"a heartbeat that was overtaken counts", rule(func(r *rules) {
+			r.overtaken = func(int64, int64) bool { return false }
+		}), []string{"a beat that was overtaken by a later one changes nothing"}},
 		{"old claims are given back although they are named", rule(func(r *rules) {
 			r.forgotten = func(c *claim, beat int64, _ []outbox.Token) bool { return c.beat < beat }
 		}), []string{"a claim whose token is named is kept for ever"}},

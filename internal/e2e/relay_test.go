@@ -40,7 +40,7 @@ func relay(ctx context.Context, c *crashtest.Child) error {
 	defer store.Close()
 	var id atomic.Pointer[outbox.ID]
 	r, err := outbox.NewRelay(record.NewStore(store, c.Log),
-		[]outbox.Route{{Name: "lane", Topics: []string{">"}, Sink: record.NewSink(handler(p), "lane", c.Log), Slots: p.Slots}},
+		[]outbox.Route{{Name: "lane", Topics: []string{">"}, Sink: record.NewSink(handler(p), "lane", c.Log), Slots: p.Slots, BatchBytes: p.BatchBytes}},
 		&outbox.Config{
 			Lease: p.Lease, Logger: log, Retry: outbox.RetryPolicy{Base: 50 * time.Millisecond, Max: time.Second},
 			Hooks: outbox.Hooks{Event: func(_ context.Context, e outbox.Event) {
