@@ -87,7 +87,7 @@ func (s *Store) claimOnce(ctx context.Context, q outbox.ClaimQuery, p probe, que
 	fetched := fetch{relay: q.Relay, token: q.Token, now: time.Now()}
 	errs := s.runWith(ctx, func(conn *pgx.Conn) [][]call {
 		claim := call{s.sql.claim, []any{q.Relay, q.Destination, q.Token, q.Limit, q.Bytes, q.Oversized, closed,
-			p.floor, p.share, p.window, p.windowOnly, orEmpty(p.keys), orEmpty(p.seqs), orEmpty(p.foreign), p.lost, p.lostAfter,
+			p.floor, p.share, p.window, p.windowOnly, p.due.at, p.due.seq, p.due.rows, orEmpty(p.keys), orEmpty(p.seqs), orEmpty(p.foreign), p.lost, p.lostAfter,
 			s.ledgerLow(conn), queue}, func(rows pgx.Rows) error {
 			defer func() { s.setLedgerLow(conn, answer.low) }()
 			return answer.scan(rows)
@@ -129,7 +129,7 @@ func orEmpty[T any](s []T) []T {
 }
 
 func (r *result) scan(rows pgx.Rows) error {
-	return rows.Scan(&r.state, &r.floor, &r.scanned, &r.yielded, &r.claimed, &r.cut, &r.skipped, &r.heldKeys,
+	return rows.Scan(&r.state, &r.floor, &r.scanned, &r.yielded, &r.claimed, &r.dueAt, &r.dueSeq, &r.cut, &r.skipped, &r.heldKeys,
 		&r.blocked, &r.ended, &r.foreign, &r.lostLast, &r.low, &r.stopped, &r.mixed, &r.nextDue)
 }
 

@@ -17,6 +17,7 @@ type lane struct {
 	floor      int64
 	alone      int64 // below it the windows of other relays say nothing to this lane
 	window     int
+	due        duePass
 	keys       *skippedKeys
 	offered    []int64 // found by the sweep
 	foreign    []int64 // lost claims that hold nothing for this lane
@@ -47,6 +48,7 @@ type probe struct {
 	share      bool
 	window     int
 	windowOnly bool
+	due        dueWindow
 	keys       []string
 	seqs       []int64
 	foreign    []int64
@@ -58,6 +60,8 @@ type result struct {
 	state                             string
 	floor                             *int64
 	scanned, yielded, claimed         *int
+	dueAt                             *time.Time
+	dueSeq                            *int64
 	cut                               *bool
 	skipped, heldKeys, blocked, ended []string
 	foreign                           []int64
@@ -78,6 +82,7 @@ func (l *lane) next(limit int, wakes uint64) probe {
 	l.window = min(max(l.window, limit), maxWindow)
 	return probe{
 		floor: l.floor, share: l.floor >= l.alone, window: l.window, windowOnly: l.windowOnly,
+		due:  l.due.next(time.Now()),
 		keys: l.keys.take(time.Now(), maxKeysPerCall), seqs: l.offered[:min(len(l.offered), limit)],
 		foreign: l.foreign, lost: l.lost, lostAfter: l.lostAfter,
 	}
@@ -97,6 +102,9 @@ func (l *lane) advance(p probe, r *result, limit int, claimed []outbox.Claim) (m
 	l.advanceKeys(p, r)
 	l.advanceOffered(p, r, claimed)
 	l.advanceFloor(p, r, limit)
+	if !p.windowOnly {
+		l.due.advance(p.due, r, time.Now())
+	}
 	l.mixed, l.busy = *r.mixed, *r.claimed > 0
 	if r.lostLast != nil {
 		l.lostAfter = *r.lostLast
@@ -112,7 +120,7 @@ func (l *lane) advance(p probe, r *result, limit int, claimed []outbox.Claim) (m
 		l.lost = min(8*l.lost, mostLost)
 	}
 	l.windowOnly = stuck && !p.windowOnly
-	return *r.scanned == p.window || *r.cut && *r.claimed > 0 || l.windowOnly || l.keys.pending() || len(l.offered) > 0
+	return *r.scanned == p.window || *r.cut && *r.claimed > 0 || l.windowOnly || l.due.at != nil && !p.windowOnly || l.keys.pending() || len(l.offered) > 0
 }
 
 func (l *lane) advanceKeys(p probe, r *result) {

@@ -102,3 +102,34 @@ func TestLateCommitBesideABacklog(t *testing.T) {
 	}
 	t.Error("the late message was not claimed while there was a backlog")
 }
+
+// Case 18 for what is due: neither foreign rows nor a hundred thousand behind one head make claims long.
+func TestClaimBesideManyDueRows(t *testing.T) {
+	for name, sql := range map[string]string{
+		"foreign": `insert into outbox.waiting (id, topic, payload, available_at)
+			select gen_random_uuid(), 'foreign', 'x', clock_timestamp() - interval '1 hour' from generate_series(1, 300000)`,
+		"behind a head": `insert into outbox.waiting (id, topic, key, payload, holds, available_at)
+			select gen_random_uuid(), 'a', 'k', 'x', true, clock_timestamp() + case g when 1 then 1 else -1 end * interval '1 hour'
+			from generate_series(1, 100000) g`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := migratedDatabase(t)
+			conn := connect(t, url)
+			exec(t, conn, sql)
+			insert(t, conn, "a", 100, 0)
+			relay := newTestRelay(t, newStore(t, url, nil), "a")
+			var took []time.Duration
+			for range 11 {
+				begin := time.Now()
+				if _, err := relay.store.Claim(t.Context(), relay.query(5)); err != nil {
+					t.Fatal(err)
+				}
+				took = append(took, time.Since(begin))
+			}
+			slices.Sort(took)
+			if median := took[len(took)/2]; median > 150*time.Millisecond {
+				t.Errorf("a claim takes %v", median)
+			}
+		})
+	}
+}

@@ -40,6 +40,7 @@ func newStatements(schema string) (*statements, error) {
 		uuids     = pgtype.UUIDArrayOID
 		jsonb     = pgtype.JSONBOID
 		interval_ = pgtype.IntervalOID
+		timestamp = pgtype.TimestamptzOID
 	)
 	s := &statements{}
 	for _, d := range []struct {
@@ -52,7 +53,7 @@ func newStatements(schema string) (*statements, error) {
 		{&s.deadlines, "deadlines", []uint32{text, text}},
 		{&s.asyncCommit, "async_commit", nil},
 		{&s.claim, "claim", []uint32{uuid, text, uuid, integer, bigint, boolean, jsonb, bigint,
-			boolean, integer, boolean, texts, bigints, bigints, integer, bigint, bigint, boolean}},
+			boolean, integer, boolean, timestamp, bigint, integer, texts, bigints, bigints, integer, bigint, bigint, boolean}},
 		{&s.fetch, "fetch", []uint32{uuid, uuid}},
 		{&s.sweep, "sweep", []uint32{uuid, text, text, bigint, bigint, integer}},
 		{&s.endFrozenClaim, "end_frozen_claim", nil},

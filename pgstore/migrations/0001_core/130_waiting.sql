@@ -33,7 +33,7 @@ create table outbox.waiting (
     autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 50000,
     autovacuum_vacuum_cost_delay = 0
 );
-create index waiting_available on outbox.waiting (available_at);
+create index waiting_available on outbox.waiting (available_at, seq);
 create index waiting_key on outbox.waiting (key, seq) where key is not null and holds;
 
 comment on table outbox.waiting is 'Messages that are not to be delivered before available_at: scheduled, backing off, redriven, replayed.';

@@ -26,6 +26,9 @@ create function outbox.claim(
     p_share       boolean,   -- … or further on, where other relays' windows ended
     p_window      int,       -- rows
     p_window_only boolean,   -- no other candidates
+    p_due_at      timestamptz, -- due rows after this one, by time and seq
+    p_due_seq     bigint,
+    p_due_rows    int,
     p_keys        text[],    -- continue these keys below the floor
     p_seqs        bigint[],  -- offered candidates without a key
     p_foreign     bigint[],  -- lost claims known to hold nothing for this lane
@@ -38,6 +41,8 @@ create function outbox.claim(
     out floor        bigint,   -- where the next window starts
     out scanned      int,      -- rows of the window
     out yielded      int,      -- of which candidates
+    out due_at       timestamptz, -- the last due row looked at; null: there were no more
+    out due_seq      bigint,
     out cut          boolean,  -- candidates were left for want of room
     out skipped_keys text[],   -- keys with rows now below the floor that were not taken
     out held_keys    text[],   -- of p_keys: held by a claim
@@ -153,16 +158,28 @@ begin
     held as materialized (
         select k.hash from outbox.held(low, p_destination, (select coalesce(array_agg(l.id), '{}') from lost l)) k(hash)
     ),
+    -- A window over the due rows, since any number of them may belong to others, be paused, or stand behind a head
+    -- that waits. The next claim goes on after it, and begins anew at the end.
+    ripe as materialized (
+        select r.*
+        from (
+            select w.available_at, w.seq, w.key, w.topic, w.destination, octet_length(w.payload) as bytes
+            from outbox.waiting w
+            where w.available_at <= v_now and (w.available_at, w.seq) > (p_due_at, p_due_seq)
+              and not p_window_only
+            order by w.available_at, w.seq
+            limit p_due_rows
+        ) r
+        limit 4000
+    ),
     -- Rows behind a head that cannot be taken now are left out before the limit: they would fill it, for as long
     -- as that head waits. (A head that is due itself and finds no room here joins by "head".)
     due as materialized (
         select d.seq, d.key, d.topic, d.bytes
         from (
-            select w.seq, w.key, w.topic, octet_length(w.payload) as bytes
-            from outbox.waiting w
-            where w.available_at <= v_now
-              and not p_window_only
-              and (w.destination is null or w.destination = p_destination)
+            select w.seq, w.key, w.topic, w.bytes
+            from ripe w
+            where (w.destination is null or w.destination = p_destination)
               and w.topic ~ v_take
               and (v_stop is null or w.topic !~ v_stop)
               and w.seq not in (select l.seq from listed l)
@@ -184,7 +201,7 @@ begin
                                     where m.key = w.key and m.seq < w.seq
                                       and m.topic ~ v_dest and (v_free is null or m.topic !~ v_free)
                                     order by m.seq limit 1), true))
-            order by w.available_at
+            order by w.available_at, w.seq
             limit greatest(p_limit / 2, 1)
         ) d
         limit 1000
@@ -346,6 +363,14 @@ begin
         union all
         select h.seq, hashtext(h.key), false from head h
     ),
+    seen as materialized (
+        select r.available_at, r.seq
+        from ripe r
+        where case when (select count(*) from due) >= greatest(p_limit / 2, 1) then r.seq in (select d.seq from due d)
+                   else p_due_rows > 0 and (select count(*) from ripe) >= p_due_rows end
+        order by r.available_at desc, r.seq desc
+        limit 1
+    ),
     edge as materialized (
         select coalesce(
             (select min(w.seq) from win w
@@ -356,8 +381,9 @@ begin
     select (select e.floor from edge e),
            (select count(*) from win),
            (select count(*) from win w where w.eligible),
+           (select s.available_at from seen s),
+           (select s.seq from seen s),
            coalesce((select count(*) >= p_limit or not bool_and(c.fits) from cand c), false)
-               or (select count(*) from due) >= greatest(p_limit / 2, 1)
                or (select count(*) from lost) >= p_lost,
            (select array_agg(distinct w.key) from win w
             where w.mine and w.key is not null and w.seq < (select e.floor from edge e)
@@ -380,7 +406,7 @@ begin
            (select array_agg(o.hash order by o.seq) from ok o where not o.relapsed),
            (select array_agg(o.seq order by o.seq) from ok o where o.relapsed),
            (select array_agg(o.hash order by o.seq) from ok o where o.relapsed)
-    into floor, scanned, yielded, cut, skipped_keys, held_keys, blocked_keys, ended_keys, foreign_ids, lost_last,
+    into floor, scanned, yielded, due_at, due_seq, cut, skipped_keys, held_keys, blocked_keys, ended_keys, foreign_ids, lost_last,
          v_lost, v_lapses, v_seqs, v_hashes, v_relisted, v_rehashed;
 
     if v_lost is not null then
