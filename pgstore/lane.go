@@ -119,8 +119,10 @@ func (l *lane) advance(p probe, r *result, limit int, claimed []outbox.Claim) (m
 	case stuck && !p.windowOnly: // parts of one key may be in claims that are far apart
 		l.lost = min(8*l.lost, mostLost)
 	}
-	l.windowOnly = stuck && !p.windowOnly
-	return *r.scanned == p.window || *r.cut && *r.claimed > 0 || l.windowOnly || l.due.at != nil && !p.windowOnly || l.keys.pending() || len(l.offered) > 0
+	offeredDue := r.dueAt != nil // a due row leaves no room for another message where there is room for one
+	l.windowOnly = (stuck || limit == 1 && offeredDue) && !p.windowOnly
+	return *r.scanned == p.window || *r.cut && *r.claimed > 0 || l.windowOnly || l.due.at != nil ||
+		l.keys.pending() || len(l.offered) > 0
 }
 
 func (l *lane) advanceKeys(p probe, r *result) {

@@ -133,3 +133,22 @@ func TestClaimBesideManyDueRows(t *testing.T) {
 		})
 	}
 }
+
+// With one slot, due and ready messages take turns.
+func TestReadyBesideDueWithOneSlot(t *testing.T) {
+	url := migratedDatabase(t)
+	conn := connect(t, url)
+	exec(t, conn, `insert into outbox.waiting (id, topic, payload, available_at)
+		select gen_random_uuid(), 'due', 'x', clock_timestamp() - interval '1 hour' from generate_series(1, 100)`)
+	insert(t, conn, "ready", 100, 0)
+	relay := newTestRelay(t, newStore(t, url, nil), ">")
+	topics := map[string]int{}
+	for range 20 {
+		ds := relay.claim(t, 1)
+		topics[ds[0].Topic]++
+		relay.settle(t, outbox.Delivered, ds...)
+	}
+	if topics["due"] < 8 || topics["ready"] < 8 {
+		t.Errorf("claimed %v", topics)
+	}
+}
