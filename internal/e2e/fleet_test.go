@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -46,6 +47,46 @@ func TestFleetsAtTheEdges(t *testing.T) {
 				r.Terminate()
 			}
 			t.Logf("%+v", h.Check(history.Options{}))
+			if n := db.count(t.Context(), dead); n != 0 {
+				t.Errorf("%d messages are dead", n)
+			}
+		})
+	}
+}
+
+// Mixed fleets: the same destination takes other topics in other relays, keys run across topics, one topic is
+// without order, another destination takes the rest, and topics are paused meanwhile.
+func TestMixedFleet(t *testing.T) {
+	for _, slots := range []int{1, 30} {
+		t.Run(fmt.Sprint(slots, " slots"), func(t *testing.T) {
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			random := rand.New(rand.NewPCG(seed, 0))
+			db := newDatabase(t)
+			h := crashtest.New(t)
+			p := plan{URL: db.url, Lease: 2 * time.Second, Slots: slots, FailEvery: 3, Seed: seed, Messages: 40*slots + 500, Keys: 25, Defer: 4,
+				Topics: []string{"e2e.a", "e2e.b", "e2e.c", unordered, "other.x"}}
+			left, right := p, p
+			left.Take, left.Second = []string{"e2e.a", "e2e.b", unordered}, []string{"other.>"}
+			right.Take, right.Second = []string{"e2e.c", "e2e.*"}, []string{"other.x"}
+			// One of each kind lives throughout: a topic that nobody handles holds no key.
+			fleet := append(startRelays(h, left, 2), startRelays(h, right, 2)...)
+			publisher := h.Start("publisher", crashtest.Options{Env: p.env()})
+			for range 4 {
+				pause := []string{"('topic', 'e2e.a')", "('topic', 'e2e.>')", "('destination', 'lane')", "('topic', 'other.*')"}[random.IntN(4)]
+				db.exec(t, "insert into outbox.control (scope, name) values "+pause)
+				time.Sleep(time.Duration(100+random.IntN(600)) * time.Millisecond)
+				i := 2 * random.IntN(2)
+				fleet[i].Kill()
+				fleet[i] = startRelays(h, []plan{left, right}[i/2], 1)[0]
+				db.exec(t, "delete from outbox.control")
+			}
+			publisher.Wait()
+			db.drained(t, time.Minute)
+			for _, r := range fleet {
+				r.Terminate()
+			}
+			t.Logf("%+v", h.Check(history.Options{Unordered: func(topic string) bool { return topic == unordered }}))
 			if n := db.count(t.Context(), dead); n != 0 {
 				t.Errorf("%d messages are dead", n)
 			}

@@ -31,13 +31,16 @@ type plan struct {
 	Keys     int // 0: without keys
 	Pause    time.Duration
 	Defer    int // every so many-th message, at random, is scheduled for the next two seconds
+	Topics   []string
 	Bytes    int // every so many-th payload is of this size, at random; 0: none
 
 	// relays
 	Lease       time.Duration
 	Slots       int
 	BatchBytes  int64
-	FailEvery   int // every so many-th message fails at its first attempt
+	Take        []string // of the lane; nil: everything
+	Second      []string // of a second destination
+	FailEvery   int      // every so many-th message fails at its first attempt
 	AsyncSettle bool
 	Work        time.Duration // of each delivery
 }
@@ -167,6 +170,9 @@ func (w *writer) messages(random *rand.Rand, n int) []outbox.Message {
 		ms[i] = outbox.Message{Topic: "e2e.topic", Payload: fmt.Appendf(nil, "%d %d", w.Seed, random.Uint64())}
 		if w.Keys > 0 {
 			ms[i].Key = fmt.Sprintf("key-%d", random.IntN(w.Keys))
+		}
+		if len(w.Topics) > 0 {
+			ms[i].Topic = w.Topics[random.IntN(len(w.Topics))]
 		}
 		if w.Defer > 0 && random.IntN(w.Defer) == 0 {
 			ms[i].Delay = 1 + rand.N(2*time.Second)
