@@ -115,7 +115,6 @@ func wrongOrder() []wrong {
 			"a retried message holds its key",
 			"followers of a failed head come after it, in order, unspent",
 			"a given-back message holds its key",
-			"a random schedule of failures keeps every promise",
 		}},
 		{"scheduled messages hold their keys from publishing on", rule(func(r *rules) {
 			r.inOrder = func(p *pick, r *row) bool { return r.state != dead && p.box.isOrdered(r.Topic, p.query.Destination) }

@@ -52,6 +52,7 @@ func TestNothingToDoAsksSeldom(t *testing.T) {
 		"foreign topics":   {`insert into outbox.message (id, topic, key, payload) select gen_random_uuid(), 'foreign', 'k' || g, 'x' from generate_series(1, 50000) g`},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			url := migratedDatabase(t)
 			conn := connect(t, url)
 			for _, sql := range setup {
