@@ -26,11 +26,11 @@ func messageAttrs(l *lane, d *Delivery) []any {
 
 // logAttempt says how an attempt ended: at debug when nothing is to be done about it.
 func (r *running) logAttempt(l *lane, d *Delivery, o Outcome) {
-	switch o.Kind {
-	case Retried:
+	switch {
+	case o.Kind == Retried && o.Attempts == d.Attempt:
 		r.log.Warn("delivery failed, will be retried", append(messageAttrs(l, d),
 			slog.String("class", o.Class), slog.String("error", o.Text), slog.Duration("retry_in", o.Delay))...)
-	case Died:
+	case o.Kind == Died:
 		r.logDead(l, d, o)
 	default:
 		if r.log.Enabled(r.base, slog.LevelDebug) {
@@ -62,11 +62,23 @@ func (l *lane) breakerChanged(c stateChange, reason string) {
 	case c.opened:
 		l.r.log.Info("destination is available again", attrs...)
 	case c.first:
+		l.newReason(reason)
 		l.r.log.Warn("destination is unavailable", append(attrs, "error", reason, "probe_in", c.rest)...)
+	case c.checked && l.newReason(reason):
+		l.r.log.Warn("destination is unavailable for another reason", append(attrs, "error", reason, "probe_in", c.rest)...)
 	}
 	if c.closed {
 		l.r.event(Event{Kind: EventClosed, Destination: l.name, Topic: c.scope, Took: c.rest})
 	}
+}
+
+// newReason remembers why the destination is unavailable, and reports whether that is new.
+func (l *lane) newReason(reason string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.reason
+	l.reason = reason
+	return reason != before
 }
 
 // logHolders says at start which relays hold messages, and until when.
