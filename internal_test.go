@@ -175,17 +175,6 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-func TestEditDistance(t *testing.T) {
-	for pair, want := range map[[2]string]int{
-		{"", ""}: 0, {"a", ""}: 1, {"LEASE", "LEASE"}: 0, {"LAESE", "LEASE"}: 1, {"LEASES", "LEASE"}: 1,
-		{"PORT", "ORDER"}: 4, {"kitten", "sitting"}: 3,
-	} {
-		if got := editDistance(pair[0], pair[1]); got != want {
-			t.Errorf("%v: %d, want %d", pair, got, want)
-		}
-	}
-}
-
 func TestStackOf(t *testing.T) {
 	if stack := stackOf(goroutineID()); !strings.Contains(stack, "TestStackOf") {
 		t.Errorf("stack %q", stack)
