@@ -28,6 +28,9 @@ type Config struct {
 	Notify NotifyMode
 	// ListenURL is where the listening connection goes, when the pool's own way leads through a pooler.
 	ListenURL string
+	// BeforeListen is called before each connection to ListenURL with what is about to be used, which it may
+	// change: a password that is read anew. For all other connections that is BeforeConnect of the pool.
+	BeforeListen func(context.Context, *pgx.ConnConfig) error
 	// MaxPayload is the largest payload in bytes. Default 1 MiB, at most 64 MiB.
 	MaxPayload int
 	// SettleSync is the durability of settling.
@@ -154,6 +157,21 @@ func (s *Store) Close() {
 	if s.owned {
 		s.pool.Close()
 	}
+}
+
+// connect makes a connection beside the pool, in the pool's way.
+func (s *Store) connect(ctx context.Context) (*pgx.Conn, error) {
+	cfg := s.pool.Config()
+	return connectWith(ctx, cfg.ConnConfig, cfg.BeforeConnect)
+}
+
+func connectWith(ctx context.Context, cfg *pgx.ConnConfig, before func(context.Context, *pgx.ConnConfig) error) (*pgx.Conn, error) {
+	if before != nil {
+		if err := before(ctx, cfg); err != nil {
+			return nil, err
+		}
+	}
+	return pgx.ConnectConfig(ctx, cfg)
 }
 
 // run executes one exchange on a connection of the pool.
