@@ -50,7 +50,6 @@ work abandoned. Settings come from flags, the environment (OUTBOX_…), the file
 		Example: `  # Everything to standard output, as JSON lines, with the schema made when it is missing:
   outbox run --database-url postgres://localhost/shop --to stdout:`,
 		SilenceErrors: true, SilenceUsage: true,
-		Args: cobra.NoArgs,
 	}
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)

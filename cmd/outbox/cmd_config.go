@@ -72,6 +72,14 @@ type shownRule struct {
 	MaxAttempts    attempts `json:"max_attempts,omitempty"`
 	TimeoutSeconds float64  `json:"timeout_seconds,omitempty"`
 	OnExpired      string   `json:"on_expired,omitempty"`
+	Retry          *retry   `json:"retry,omitempty"`
+}
+
+type retry struct {
+	BaseSeconds float64 `json:"base_seconds,omitempty"`
+	MaxSeconds  float64 `json:"max_seconds,omitempty"`
+	Jitter      float64 `json:"jitter,omitempty"`
+	JitterOff   bool    `json:"jitter_off,omitempty"`
 }
 
 func (c *config) shown() shownConfig {
@@ -99,8 +107,12 @@ func (c *config) shown() shownConfig {
 }
 
 func showRule(r outbox.Rule) shownRule {
-	return shownRule{r.Topics, r.Order.String(), attempts(r.MaxAttempts), r.Timeout.Seconds(),
-		[]string{"", "drop", "dead"}[r.OnExpired]}
+	shown := shownRule{Topics: r.Topics, Order: r.Order.String(), MaxAttempts: attempts(r.MaxAttempts),
+		TimeoutSeconds: r.Timeout.Seconds(), OnExpired: []string{"", "drop", "dead"}[r.OnExpired]}
+	if p := r.Retry; p != nil {
+		shown.Retry = &retry{p.Base.Seconds(), p.Max.Seconds(), p.Jitter, p.DisableJitter}
+	}
+	return shown
 }
 
 func (s shownConfig) rows() (rows [][]string) {
@@ -145,5 +157,23 @@ func (r shownRule) words() string {
 		add("timeout", seconds(r.TimeoutSeconds).String())
 	}
 	add("on_expired", r.OnExpired)
+	if r.Retry != nil {
+		r.Retry.words(add)
+	}
 	return strings.Join(words, " ")
+}
+
+func (p *retry) words(add func(name, value string)) {
+	if p.BaseSeconds != 0 {
+		add("retry.base", seconds(p.BaseSeconds).String())
+	}
+	if p.MaxSeconds != 0 {
+		add("retry.max", seconds(p.MaxSeconds).String())
+	}
+	switch {
+	case p.JitterOff:
+		add("retry.jitter", "off")
+	case p.Jitter != 0:
+		add("retry.jitter", strconv.FormatFloat(p.Jitter, 'g', -1, 64))
+	}
 }

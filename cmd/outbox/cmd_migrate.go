@@ -116,30 +116,30 @@ func newMigration(step pgstore.Migration) migrationJSON {
 }
 
 func (a *app) migrateDown() *cobra.Command {
-	var to int
+	var target int
 	var yes bool
 	cmd := a.migration(&cobra.Command{
 		Use:   "down",
 		Short: "Take migrations back",
-		Long:  `Take migrations back, the newest first, down to the version of --to. It refuses while the outbox holds messages.`,
+		Long:  `Take migrations back, the newest first, down to the version of --target. It refuses while the outbox holds messages.`,
 		Example: `  # Remove the schema:
-  outbox migrate down --to 0 --yes --database-url postgres://localhost/shop`,
+  outbox migrate down --target 0 --yes --database-url postgres://localhost/shop`,
 	}, func(ctx context.Context, m *pgstore.Migrator) error {
 		if !yes {
 			return failf(exitUsage, "this removes tables: give --yes")
 		}
-		if err := m.Down(ctx, to); err != nil {
+		if err := m.Down(ctx, target); err != nil {
 			return err
 		}
 		if a.json {
-			return a.printJSON(map[string]int{"version": to})
+			return a.printJSON(map[string]int{"version": target})
 		}
-		a.tell("the schema is at version %d", to)
+		a.tell("the schema is at version %d", target)
 		return nil
 	})
-	cmd.Flags().IntVar(&to, "to", 0, "the `version` to go back to; 0 removes the schema")
+	cmd.Flags().IntVar(&target, "target", 0, "the `version` to go back to; 0 removes the schema")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
-	_ = cmd.MarkFlagRequired("to") // the flag exists
+	_ = cmd.MarkFlagRequired("target") // the flag exists
 	return cmd
 }
 

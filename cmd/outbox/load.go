@@ -20,6 +20,10 @@ const (
 // notOurs begin variables that are not settings: the links to a Kubernetes service named outbox, and the tests'.
 var notOurs = [...]string{"OUTBOX_SERVICE_", "OUTBOX_PORT", "OUTBOX_TEST_"}
 
+// settingFlag marks the flags of settings: a command may have a flag of its own by the name of a setting that it does
+// not have, as publish has --max-attempts.
+const settingFlag = "setting"
+
 // addSettings gives a command the flags of all settings up to a scope, and --config.
 func addSettings(cmd *cobra.Command, most scope) {
 	flags := cmd.Flags()
@@ -34,7 +38,7 @@ func addSettings(cmd *cobra.Command, most scope) {
 		}
 		flags.String(s.flag(), "", usage)
 		f := flags.Lookup(s.flag())
-		f.DefValue = ""
+		f.Annotations = map[string][]string{settingFlag: {s.key}}
 		if s.boolean {
 			f.NoOptDefVal = "true"
 		}
@@ -48,7 +52,7 @@ type loader struct {
 	env      map[string]string
 	used     map[string]bool // variables that the file names
 	known    []setting
-	unset    bool            // the file names one that is not set
+	unset    bool // the file names one that is not set
 	problems problems
 }
 
@@ -138,7 +142,7 @@ func serviceLink(name string) string {
 
 func (l *loader) readFlags(cmd *cobra.Command) {
 	for _, s := range l.known {
-		if f := cmd.Flags().Lookup(s.flag()); f != nil && f.Changed {
+		if f := cmd.Flags().Lookup(s.flag()); f != nil && f.Changed && f.Annotations[settingFlag] != nil {
 			l.give(s.key, f.Value.String(), origin{rankFlag, "flag --" + s.flag()})
 		}
 	}
