@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// attempt is one delivery under way, and the context that its handler gets. A timer and a cancellable
+// attempt is one call of a sink under way, and the context that it gets. A timer and a cancellable
 // context cost more than a fast delivery, so both are made when the context is first looked at.
 type attempt struct {
-	session  *session // its ctx is the parent: it ends when the lease is lost or the drain is over
-	d        *Delivery
+	session  *session  // its ctx is the parent: it ends when the lease is lost or the drain is over
+	d        *Delivery // nil in a batch
+	batch    *batch    // nil for a single message
 	began    time.Time
 	deadline time.Time
 	reported atomic.Bool // as stuck
@@ -32,15 +33,30 @@ func (a *attempt) open() context.Context {
 
 // end releases the context, which whoever kept it finds cancelled, and tells why it had been cancelled
 // before, nil if it had not.
-func (a *attempt) end(now time.Time) (cause error) {
+func (a *attempt) end(now time.Time) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.inner != nil { // the handler's view is what counts
-		cause = context.Cause(a.inner)
+	cause := a.causeLocked(now)
+	if a.inner != nil {
 		a.cancel()
 	} else {
-		cause = context.Cause(a.session.ctx)
 		a.inner = a.session.after
+	}
+	return cause
+}
+
+// causeNow tells why the context is over, nil if it is not.
+func (a *attempt) causeNow(now time.Time) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.causeLocked(now)
+}
+
+func (a *attempt) causeLocked(now time.Time) (cause error) {
+	if a.inner != nil { // the handler's view is what counts
+		cause = context.Cause(a.inner)
+	} else {
+		cause = context.Cause(a.session.ctx)
 	}
 	if cause == nil && !now.Before(a.deadline) {
 		cause = ErrHandlerTimeout
@@ -60,6 +76,22 @@ func (a *attempt) overdue(now time.Time, grace time.Duration) bool {
 	}
 	ended := a.session.endedAt.Load()
 	return ended != 0 && now.Sub(time.Unix(0, ended)) > grace
+}
+
+// subject names what is being delivered.
+func (a *attempt) subject(l *lane) []any {
+	if a.batch != nil {
+		return a.batch.subject()
+	}
+	return messageAttrs(l, a.d)
+}
+
+// messages counts what has no result yet.
+func (a *attempt) messages() int {
+	if a.batch != nil {
+		return a.batch.unreported()
+	}
+	return 1
 }
 
 var _ context.Context = (*attempt)(nil)

@@ -26,6 +26,7 @@ type grip struct {
 type run struct {
 	claim *heldClaim
 	first int
+	alone bool // not in a batch with others
 }
 
 const noMore = -1
@@ -42,7 +43,7 @@ func (c *heldClaim) appendRuns(runs []run, p *policies) []run {
 	var last map[string]int // of each key: the run's last message so far
 	for i, d := range c.ds {
 		if d.Key == "" || p.of(d.Topic).order == OrderNone {
-			runs = append(runs, run{c, i})
+			runs = append(runs, run{claim: c, first: i})
 			continue
 		}
 		if last == nil {
@@ -51,7 +52,7 @@ func (c *heldClaim) appendRuns(runs []run, p *policies) []run {
 		if before, ok := last[d.Key]; ok {
 			c.link(before, i)
 		} else {
-			runs = append(runs, run{c, i})
+			runs = append(runs, run{claim: c, first: i})
 		}
 		last[d.Key] = i
 	}
@@ -101,7 +102,7 @@ func (l *lane) spawn() {
 	go w.work()
 }
 
-// worker delivers runs, one message at a time, until the queue is empty.
+// worker delivers runs, one message or one batch at a time, until the queue is empty.
 type worker struct {
 	lane    *lane
 	fresh   bool // has not taken a run yet
@@ -117,33 +118,49 @@ type worker struct {
 func (w *worker) work() {
 	defer w.leave()
 	w.id.Store(goroutineID())
+	most := 1
+	if w.lane.batches != nil {
+		most = w.lane.batchSize
+	}
+	var runs []run
 	for {
-		r, ok := w.take()
-		if !ok {
+		if runs = w.take(runs[:0], most); len(runs) == 0 {
 			return
 		}
-		w.deliverRun(r)
+		if w.lane.batches != nil {
+			w.deliverBatch(runs)
+		} else {
+			w.deliverRun(runs[0])
+		}
 	}
 }
 
-// take returns the next run.
-func (w *worker) take() (run, bool) {
+// take returns the next runs, none when the queue is empty: then the worker is off the lane.
+func (w *worker) take(runs []run, most int) []run {
 	l := w.lane
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w.fresh {
 		w.fresh, l.starting = false, false
 	}
-	if l.head == len(l.queue) {
+	for len(runs) < most && l.head < len(l.queue) {
+		r := l.queue[l.head]
+		if r.alone && len(runs) > 0 {
+			break
+		}
+		l.queue[l.head] = run{}
+		l.head++
+		if runs = append(runs, r); r.alone {
+			break
+		}
+	}
+	if len(runs) == 0 {
 		l.queue, l.head = l.queue[:0], 0
 		l.forget(w)
-		return run{}, false
+		return nil
 	}
-	r := l.queue[l.head]
-	l.queue[l.head] = run{}
-	l.head++
 	l.spawn()
-	return r, true
+	return runs
 }
 
 // forget takes a worker off the lane; the lane's lock is held.
@@ -157,14 +174,19 @@ func (l *lane) forget(w *worker) {
 	}
 }
 
-// leave ends a worker. A handler that called runtime.Goexit takes its worker along: its attempt has failed.
+// leave ends a worker. A sink that called runtime.Goexit takes its worker along: its attempt has failed.
 func (w *worker) leave() {
 	if a := w.current.Load(); a != nil {
-		now := time.Now()
-		a.end(now)
-		v := judge(&panicError{errGoexit, debug.Stack()}, nil, w.lane.r.policies.of(a.d.Topic), a.d)
-		w.conclude(a, v, now)
-		w.endRest(w.claim, w.claim.after(w.at), Unlisted)
+		w.current.Store(nil)
+		err := &panicError{errGoexit, debug.Stack()}
+		if a.batch != nil {
+			a.batch.end(err)
+		} else {
+			now := time.Now()
+			a.end(now)
+			w.lane.conclude(w.claim, w.at, w.adm, err, nil, now)
+			w.lane.endRest(w.claim, w.claim.after(w.at), Unlisted)
+		}
 	}
 	l := w.lane
 	l.mu.Lock()
@@ -175,22 +197,28 @@ func (w *worker) leave() {
 
 // deliverRun delivers the messages of a run in order. Where one cannot be delivered, so cannot those behind it.
 func (w *worker) deliverRun(r run) {
+	l := w.lane
 	for i := r.first; i != noMore; i = r.claim.after(i) {
 		now := time.Now()
-		if kind, stop := w.refuse(r.claim, i, now); stop {
-			w.endRest(r.claim, i, kind)
+		adm, kind := l.admit(r.claim, i, now)
+		switch {
+		case adm == refused:
+			l.endRest(r.claim, i, kind)
 			return
-		}
-		d := r.claim.ds[i]
-		if d.expired(now) {
-			w.expire(r.claim, i)
+		case r.claim.ds[i].expired(now):
+			l.expire(r.claim, i, adm)
 			continue
 		}
-		if kind := w.deliver(r.claim, i, now); kind == 0 || kind == Retried || kind == GivenBack {
-			w.endRest(r.claim, r.claim.after(i), behind(kind))
+		if kind := w.deliver(r.claim, i, adm, now); !kind.isFinal() {
+			l.endRest(r.claim, r.claim.after(i), behind(kind))
 			return
 		}
 	}
+}
+
+// isFinal: the next message of the key may be delivered.
+func (k OutcomeKind) isFinal() bool {
+	return k == Delivered || k == Dropped || k == Expired || k == Died
 }
 
 // behind is what becomes of the messages behind one that was not settled for good.
@@ -201,29 +229,29 @@ func behind(head OutcomeKind) OutcomeKind {
 	return head
 }
 
-// refuse tells whether a message may not be sent now, and what becomes of it: nothing when the lease is over.
-func (w *worker) refuse(c *heldClaim, i int, now time.Time) (kind OutcomeKind, stop bool) {
+// admit tells whether a message may be sent now; if it is refused, kind is what becomes of it: nothing when
+// the lease is over.
+func (l *lane) admit(c *heldClaim, i int, now time.Time) (adm admission, kind OutcomeKind) {
 	switch {
 	case !c.session.valid(now):
 		c.session.lose()
-		return 0, true
+		return refused, 0
 	case c.session.stopping.Load():
-		return GivenBack, true
+		return refused, GivenBack
 	}
-	w.adm = w.lane.breaker.admit(c.ds[i].Topic, now)
-	return GivenBack, w.adm == refused
+	return l.breaker.admit(c.ds[i].Topic, now), GivenBack
 }
 
 // endRest ends the messages of a run from i on undelivered; kind zero settles nothing.
-func (w *worker) endRest(c *heldClaim, i int, kind OutcomeKind) {
+func (l *lane) endRest(c *heldClaim, i int, kind OutcomeKind) {
 	for ; i != noMore; i = c.after(i) {
-		w.lane.finish(c, i, Outcome{Kind: kind})
+		l.finish(c, i, Outcome{Kind: kind})
 	}
 }
 
-func (w *worker) expire(c *heldClaim, i int) {
-	d, l := c.ds[i], w.lane
-	w.report(d.Topic, verdict{}, time.Time{})
+func (l *lane) expire(c *heldClaim, i int, adm admission) {
+	d := c.ds[i]
+	l.report(d, adm, verdict{}, time.Time{})
 	if l.r.policies.of(d.Topic).onExpired != ExpiredDead {
 		l.finish(c, i, Outcome{Kind: Expired})
 		return
@@ -234,54 +262,62 @@ func (w *worker) expire(c *heldClaim, i int) {
 }
 
 // deliver makes one attempt.
-func (w *worker) deliver(c *heldClaim, i int, now time.Time) OutcomeKind {
+func (w *worker) deliver(c *heldClaim, i int, adm admission, now time.Time) OutcomeKind {
 	l, d := w.lane, c.ds[i]
 	p := l.r.policies.of(d.Topic)
 	a := &attempt{session: c.session, d: d, began: now, deadline: now.Add(p.timeout)}
-	w.claim, w.at = c, i
+	w.claim, w.at, w.adm = c, i, adm
 	l.r.event(Event{Kind: EventDelivering, Destination: l.name, Delivery: d})
 	w.current.Store(a)
 	err := w.call(a)
 	ended := time.Now()
 	cause := a.end(ended)
+	w.current.Store(nil)
 	l.r.event(Event{Kind: EventResult, Destination: l.name, Delivery: d, Took: ended.Sub(now), Err: err})
-	v := judge(err, cause, p, d)
-	w.conclude(a, v, ended)
-	return v.kind
+	return l.conclude(c, i, adm, err, cause, ended)
 }
 
 // call runs the sink; a panic becomes its error.
 func (w *worker) call(a *attempt) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &panicError{v, debug.Stack()}
-		}
-	}()
+	defer recovered(&err)
 	return w.lane.sink.Deliver(a, a.d)
 }
 
-// conclude hands an attempt's verdict to the breaker, the log and the settle loop.
-func (w *worker) conclude(a *attempt, v verdict, now time.Time) {
-	l := w.lane
-	w.current.Store(nil)
-	w.report(a.d.Topic, v, now)
+// recovered makes a panic the error of a call that defers it.
+func recovered(err *error) {
+	if v := recover(); v != nil {
+		*err = &panicError{v, debug.Stack()}
+	}
+}
+
+// conclude hands the result of an attempt to the breaker, the log and the settle loop.
+func (l *lane) conclude(c *heldClaim, i int, adm admission, err, cause error, now time.Time) OutcomeKind {
+	d := c.ds[i]
+	p := l.r.policies.of(d.Topic)
+	v := judge(err, cause, p, d)
+	v = v.charge(l.report(d, adm, v, now), err, p, d)
 	o := Outcome{Kind: v.kind, Delay: v.delay, Class: v.class, Text: v.text}
 	if v.kind == Retried || v.kind == Died {
-		o.Attempts = a.d.Attempt
+		o.Attempts = d.Attempt
+		if !v.spent {
+			o.Attempts--
+		}
 	}
-	l.r.logAttempt(l, a.d, o)
-	l.finish(w.claim, w.at, o)
+	l.r.logAttempt(l, d, o)
+	l.finish(c, i, o)
+	return v.kind
 }
 
 // report tells the breaker how an admitted message ended, and the lane if that lets it go on.
-func (w *worker) report(topic string, v verdict, now time.Time) {
-	change := w.lane.breaker.report(topic, w.adm, v.says, now)
-	if change != (stateChange{}) {
-		w.lane.breakerChanged(change, v.text)
+func (l *lane) report(d *Delivery, adm admission, v verdict, now time.Time) stateChange {
+	change := l.breaker.report(d, adm, v.says, now)
+	if change.closed || change.opened {
+		l.breakerChanged(change, v.text)
 	}
-	if w.adm == admittedAsProbe {
-		w.lane.poke()
+	if adm == admittedAsProbe {
+		l.poke()
 	}
+	return change
 }
 
 // finish ends a claimed message's stay in the lane: its slot is free. Unless the claim is lost its outcome

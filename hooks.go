@@ -32,7 +32,8 @@ const (
 	EventLeaseLost
 	// EventClosed: Topic's handler, or the whole destination when Topic is empty, is unavailable for Took.
 	EventClosed
-	// EventStuck: a handler ignores its cancelled context.
+	// EventStuck: a sink ignores its cancelled context, with Count messages in hand; Delivery is set unless it
+	// is a batch.
 	EventStuck
 	// EventStoreFailed: a call of the store failed with Err and will be repeated.
 	EventStoreFailed

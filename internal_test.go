@@ -81,6 +81,7 @@ func TestAttemptContext(t *testing.T) {
 // TestBreaker walks a scope through its states; all times are given.
 func TestBreaker(t *testing.T) {
 	b, now := newBreaker(SinkFunc(nil)), time.Now()
+	msg := &Delivery{Message: Message{Topic: "a"}, Seq: 1}
 	expect := func(step string, got, want any) {
 		t.Helper()
 		if got != want {
@@ -88,10 +89,10 @@ func TestBreaker(t *testing.T) {
 		}
 	}
 	expect("open", b.admit("a", now), admitted)
-	change := b.report("a", admitted, saysUnavailable, now)
+	change := b.report(msg, admitted, saysUnavailable, now)
 	expect("closed", change.closed && change.first && change.rest >= 500*time.Millisecond && change.rest <= time.Second, true)
-	expect("a delivery that was under way", b.report("a", admitted, saysUnavailable, now), stateChange{})
-	expect("its success", b.report("a", admitted, saysAvailable, now), stateChange{})
+	expect("a delivery that was under way", b.report(msg, admitted, saysUnavailable, now), stateChange{})
+	expect("its success", b.report(msg, admitted, saysAvailable, now), stateChange{})
 	expect("resting", b.admit("a", now), refused)
 	expect("gate while resting", b.gate(now).all, true)
 	now = now.Add(change.rest)
@@ -99,19 +100,19 @@ func TestBreaker(t *testing.T) {
 	expect("the probe", b.admit("a", now), admittedAsProbe)
 	expect("beside the probe", b.admit("a", now), refused)
 	expect("gate beside the probe", b.gate(now).all, true)
-	expect("a probe without result", b.report("a", admittedAsProbe, saysNothing, now), stateChange{})
+	expect("a probe without result", b.report(msg, admittedAsProbe, saysNothing, now), stateChange{})
 	expect("another probe", b.admit("a", now), admittedAsProbe)
-	change = b.report("a", admittedAsProbe, saysUnavailable, now)
+	change = b.report(msg, admittedAsProbe, saysUnavailable, now)
 	expect("longer rest", change.closed && !change.first && change.rest >= time.Second, true)
 	for range 100 {
 		now = now.Add(change.rest)
 		expect("probe", b.admit("a", now), admittedAsProbe)
-		change = b.report("a", admittedAsProbe, saysUnavailable, now)
+		change = b.report(msg, admittedAsProbe, saysUnavailable, now)
 	}
 	expect("longest rest", change.rest >= 15*time.Second && change.rest <= 30*time.Second, true)
 	now = now.Add(change.rest)
 	expect("last probe", b.admit("a", now), admittedAsProbe)
-	expect("open again", b.report("a", admittedAsProbe, saysAvailable, now).opened, true)
+	expect("open again", b.report(msg, admittedAsProbe, saysAvailable, now).opened, true)
 	expect("traffic", b.admit("a", now), admitted)
 	expect("no trouble left", b.trouble.Load(), int32(0))
 }

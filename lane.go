@@ -40,15 +40,18 @@ type lane struct {
 	lastWork time.Time
 	pause    time.Duration
 	backoff  backoff
+	check    checker
 }
 
 func newLane(r *running, spec *laneSpec) *lane {
 	idle := make(chan struct{})
 	close(idle)
-	return &lane{
+	l := &lane{
 		laneSpec: spec, r: r, breaker: newBreaker(spec.sink), signal: make(chan struct{}, 1),
 		workers: map[*worker]struct{}{}, idle: idle, backoff: storeBackoff(),
 	}
+	l.check = newChecker(l)
+	return l
 }
 
 // loop claims and dispatches for one session until it stops, or in a relay that runs until idle, until
@@ -88,8 +91,15 @@ func (l *lane) awaitRoom(s *session) (int, bool) {
 			wait = untilOpen(g, now)
 		case g.probe && !l.empty(): // what is still here goes first, and may be the probe
 			wait = hotPoll
-		case limit > 0 && g.probe:
-			return 1, true
+		case g.probe && limit > 0:
+			if l.check.probe(s, now) && l.check.pinger == nil {
+				return 1, true
+			}
+			continue
+		case g.probe:
+		case l.check.due(s, now):
+			l.check.run(s)
+			continue
 		case limit > 0:
 			return limit, true
 		}

@@ -26,11 +26,11 @@ func messageAttrs(l *lane, d *Delivery) []any {
 
 // logAttempt says how an attempt ended: at debug when nothing is to be done about it.
 func (r *running) logAttempt(l *lane, d *Delivery, o Outcome) {
-	switch o.Kind {
-	case Retried:
+	switch {
+	case o.Kind == Retried && o.Attempts == d.Attempt:
 		r.log.Warn("delivery failed, will be retried", append(messageAttrs(l, d),
 			slog.String("class", o.Class), slog.String("error", o.Text), slog.Duration("retry_in", o.Delay))...)
-	case Died:
+	case o.Kind == Died:
 		r.logDead(l, d, o)
 	default:
 		if r.log.Enabled(r.base, slog.LevelDebug) {

@@ -24,7 +24,7 @@ import (
 //	                          listener      –            Listener.Listen of the store, if it has one
 //	for each session          lease loop    lease.go     heartbeats, until everything is settled
 //	                          lane loops    lane.go      one per destination: claim and dispatch
-//	while there is work       workers       dispatch.go  deliver runs of messages
+//	while there is work       workers       dispatch.go  deliver runs of messages, or batches (batch.go)
 //
 // A session is one registration with the store: an id and its lease. It begins with the first heartbeat and
 // ends in one of two ways. Stopped: the lane loops end, workers give back what they have not begun and drain,
@@ -41,8 +41,9 @@ import (
 //
 //   - A lane holds (queued and being delivered) at most its slots; while more than as many are unsettled it
 //     does not claim. (TestSlotsBound, TestSlotsOfOne)
-//   - A run's messages are delivered one after another by one worker, and a claim's messages of one key are
-//     one run, so a key has one delivery at a time. (TestKeyOneAtATime)
+//   - A run's messages are delivered one after another, by one worker or each in another batch, and a claim's
+//     messages of one key are one run, so a key has one delivery at a time. (TestKeyOneAtATime,
+//     TestBatchKeyOrder)
 //   - No message is sent unless the lease lasts at that moment, and a lost lease cancels what was sent.
 //     (TestLeaseExpires, TestLeaseSuspended)
 //   - Each message that was claimed gets exactly one outcome, unless its lease is lost or its handler never
@@ -395,12 +396,11 @@ func (r *running) awaitWorkers(limit time.Duration, short <-chan struct{}) bool 
 	return true
 }
 
-// abandon names the handlers that have not returned, and counts them.
+// abandon names the handlers that have not returned, and counts their messages.
 func (r *running) abandon() (n int) {
 	for _, l := range r.lanes {
 		for _, w := range l.stuckWorkers(time.Now(), -forever) {
-			n++
-			r.logAbandoned(l, w)
+			n += r.logAbandoned(l, w)
 		}
 	}
 	return n

@@ -33,6 +33,16 @@ func (p RetryPolicy) Delay(n int, random float64) time.Duration {
 	return wait - time.Duration(p.Jitter*random*float64(wait))
 }
 
+// Horizon returns the longest time between the first and the last of so many attempts that the waits take
+// together, at most 100 years.
+func (p RetryPolicy) Horizon(attempts int) (total time.Duration) {
+	const most = 100 * 365 * 24 * time.Hour
+	for n := 1; n < attempts && total < most; n++ {
+		total += p.Delay(n, 0)
+	}
+	return min(total, most)
+}
+
 func (p RetryPolicy) next(n int) time.Duration { return p.Delay(n, rand.Float64()) }
 
 func (p RetryPolicy) withDefaults() RetryPolicy {

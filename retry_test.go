@@ -53,3 +53,14 @@ func TestRetryDefaults(t *testing.T) {
 		t.Errorf("the last attempt waits %v", got)
 	}
 }
+
+func TestHorizon(t *testing.T) {
+	for attempts, want := range map[int]time.Duration{
+		0: 0, 1: 0, 2: time.Second, 4: 7 * time.Second, 10: 511 * time.Second, 12: 1111 * time.Second,
+		outbox.Unlimited: 100 * 365 * 24 * time.Hour,
+	} {
+		if got := (outbox.RetryPolicy{}).Horizon(attempts); got != want {
+			t.Errorf("%d attempts: %v, want %v", attempts, got, want)
+		}
+	}
+}

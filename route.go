@@ -13,6 +13,7 @@ import (
 // Defaults and bounds of a Route.
 const (
 	defaultSlots      = 50
+	defaultBatchSlots = 2000 // of a BatchSink
 	defaultBatchSize  = 500
 	defaultBatchBytes = 64 << 20
 	maxSlots          = 100_000
@@ -25,6 +26,7 @@ const (
 type laneSpec struct {
 	name       string
 	sink       Sink
+	batches    BatchSink // the sink, if it is one
 	topics     TopicSet
 	slots      int
 	batchSize  int
@@ -160,7 +162,11 @@ func joinSize[N int | int64](field string, to *N, size, most N) error {
 
 // complete fills in defaults and the lane's topics among those of all routes.
 func (l *laneSpec) complete(routes []Route) {
-	l.slots = cmp.Or(l.slots, defaultSlots)
+	slots := defaultSlots
+	if l.batches, _ = l.sink.(BatchSink); l.batches != nil {
+		slots = defaultBatchSlots
+	}
+	l.slots = cmp.Or(l.slots, slots)
 	l.batchSize = cmp.Or(l.batchSize, defaultBatchSize)
 	l.batchBytes = cmp.Or(l.batchBytes, defaultBatchBytes)
 	for _, r := range routes {

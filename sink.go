@@ -11,6 +11,38 @@ type Sink interface {
 	Deliver(ctx context.Context, d *Delivery) error
 }
 
+// BatchSink is a Sink that takes several messages with one call. Routes to one hold 2,000 messages at a time
+// unless they say otherwise, and several calls may be under way, together with no more messages than that.
+//
+// DeliverBatch calls report once for each message as soon as its result is known, with its index in ds and an
+// error as Deliver returns it, from any goroutine. The slot is free at once, and the next message of its key
+// goes out with another call. Messages that are not reported when DeliverBatch returns have the returned error,
+// or ErrUnreported if that is nil; what is reported later or twice is ignored. One call's messages all have
+// different keys, unless their topic's order is none. ds belongs to the sink, the deliveries are read-only.
+//
+// The context ends at the longest time limit of the messages, when the lease is lost or when the relay stops;
+// DeliverBatch then returns without delay. If it panics with one message unreported, that one has failed; if
+// with several, each of them is delivered again by a call of its own.
+type BatchSink interface {
+	Sink
+	DeliverBatch(ctx context.Context, ds []*Delivery, report func(i int, err error)) error
+}
+
+// Pinger is a Sink whose destination can be asked whether it is there. After Unavailable the relay asks, at
+// growing distances, instead of trying with a message. Deliveries after a ping are on trial: if they say
+// Unavailable again, the distance grows further.
+type Pinger interface {
+	Ping(ctx context.Context) error
+}
+
+// Preflighter is a Sink that can tell a destination that is not fit to take messages. The relay calls
+// Preflight before the first delivery, every few minutes, and before each probe while the destination is
+// unavailable. An error, of whatever kind, makes the destination unavailable and is logged once; it costs no
+// message an attempt.
+type Preflighter interface {
+	Preflight(ctx context.Context) error
+}
+
 // SinkFunc makes a function a Sink.
 type SinkFunc func(ctx context.Context, d *Delivery) error
 
@@ -33,9 +65,11 @@ type Route struct {
 	Topics []string
 	// Sink is given by the first route of a Name. Later ones leave it nil or give the same.
 	Sink Sink
-	// Slots is how many messages the relay holds for this destination at a time. Default 50.
+	// Slots is how many messages the relay holds for this destination at a time. Default 50, for a BatchSink
+	// 2,000.
 	Slots int
-	// BatchSize is how many messages one claim takes at most. Default 500, never more than the free slots.
+	// BatchSize is how many messages one claim, and one call of a BatchSink, takes at most. Default 500, never
+	// more than the free slots.
 	BatchSize int
 	// BatchBytes is how many payload bytes the relay holds for this destination at a time. Default 64 MiB;
 	// a larger message is delivered alone.

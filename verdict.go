@@ -14,6 +14,9 @@ const (
 	ClassPanic     = "panic"
 	ClassDecode    = "decode"
 	ClassExpired   = "expired"
+	// ClassUnavailable: the message waits because its destination was unavailable, without an attempt spent,
+	// or it alone made it so several times, which spends one.
+	ClassUnavailable = "unavailable"
 )
 
 // verdict is what an attempt's result means for its message. Kind zero: nothing may be settled, because the
@@ -24,6 +27,7 @@ type verdict struct {
 	class string
 	text  string
 	says  probeResult
+	spent bool // an attempt
 }
 
 // judge turns a delivery's error, and why its context ended, into a verdict.
@@ -36,6 +40,8 @@ type verdict struct {
 //	any, cancelled by ErrShutdown   GivenBack                    no
 //	any, cancelled by ErrLeaseLost  none: the claim is lost      no
 //	RetryAfter, any other           Retried, or Died at the last yes
+//
+// The breaker may know better whose fault it was: see charge.
 func judge(err, cause error, p *policy, d *Delivery) verdict {
 	if err == nil {
 		return verdict{kind: Delivered, says: saysAvailable}
@@ -45,21 +51,46 @@ func judge(err, cause error, p *policy, d *Delivery) verdict {
 	}
 	switch {
 	case IsPermanent(err):
-		return verdict{kind: Died, class: classOf(err, cause), text: err.Error(), says: saysAvailable}
+		return verdict{kind: Died, class: classOf(err, cause), text: err.Error(), says: saysAvailable, spent: true}
 	case IsUnavailable(err):
 		return verdict{kind: GivenBack, text: err.Error(), says: saysUnavailable}
 	case errors.Is(cause, ErrLeaseLost):
 		return verdict{}
 	case cause != nil && !errors.Is(cause, ErrHandlerTimeout):
 		return verdict{kind: GivenBack}
-	case d.Attempt >= p.attempts(d):
-		return verdict{kind: Died, class: classOf(err, cause), text: err.Error(), says: saysAvailable}
 	}
+	return failed(err, classOf(err, cause), p, d)
+}
+
+// failed is the verdict on a failed attempt.
+func failed(err error, class string, p *policy, d *Delivery) verdict {
+	v := verdict{kind: Died, class: class, text: err.Error(), says: saysAvailable, spent: true}
+	if class == ClassTimeout {
+		v.says = saysLate
+	}
+	if d.Attempt >= p.attempts(d) {
+		return v
+	}
+	v.kind = Retried
 	delay, asked := RetryDelay(err)
 	if !asked {
 		delay = p.retry.next(d.Attempt)
 	}
-	return verdict{kind: Retried, delay: delay, class: classOf(err, cause), text: err.Error(), says: saysAvailable}
+	v.delay = delay
+	return v
+}
+
+// charge changes a verdict to the price that the breaker put on it.
+func (v verdict) charge(c stateChange, err error, p *policy, d *Delivery) verdict {
+	switch c.price {
+	case exempt:
+		return verdict{kind: GivenBack, text: v.text}
+	case aside:
+		return verdict{kind: Retried, delay: c.rest + asideGap, class: ClassUnavailable, text: v.text}
+	case blamed:
+		return failed(err, ClassUnavailable, p, d)
+	}
+	return v
 }
 
 func classOf(err, cause error) string {
@@ -72,7 +103,7 @@ func classOf(err, cause error) string {
 		return ClassDecode
 	case IsPermanent(err):
 		return ClassPermanent
-	case errors.Is(cause, ErrHandlerTimeout):
+	case errors.Is(cause, ErrHandlerTimeout) || errors.Is(err, ErrHandlerTimeout):
 		return ClassTimeout
 	}
 	return ClassError

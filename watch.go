@@ -58,16 +58,19 @@ func (r *running) logStuck(l *lane, w *worker) {
 		return
 	}
 	took := time.Since(a.began)
-	r.log.Error("handler ignores its cancelled context", append(messageAttrs(l, a.d), slog.Duration("running", took), slog.String("stack", stackOf(w.id.Load())))...)
-	r.event(Event{Kind: EventStuck, Destination: l.name, Topic: a.d.Topic, Delivery: a.d, Took: took})
+	r.log.Error("handler ignores its cancelled context", append(a.subject(l), slog.Duration("running", took), slog.String("stack", stackOf(w.id.Load())))...)
+	r.event(Event{Kind: EventStuck, Destination: l.name, Delivery: a.d, Count: a.messages(), Took: took})
 }
 
-// logAbandoned names a handler that the relay no longer waits for.
-func (r *running) logAbandoned(l *lane, w *worker) {
+// logAbandoned names a handler that the relay no longer waits for, and counts its messages.
+func (r *running) logAbandoned(l *lane, w *worker) int {
 	r.logStuck(l, w)
-	if a := w.current.Load(); a != nil {
-		r.log.Error("handler abandoned, its message stays held until the lease lapses", messageAttrs(l, a.d)...)
+	a := w.current.Load()
+	if a == nil {
+		return 0
 	}
+	r.log.Error("handler abandoned, its message stays held until the lease lapses", a.subject(l)...)
+	return a.messages()
 }
 
 // stuckWorkers returns the attempts that have outlived their context by grace.

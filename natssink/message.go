@@ -1,0 +1,103 @@
+package natssink
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/outboxrelay/outbox"
+)
+
+// Headers that the sink sets.
+const (
+	headerID          = "Outbox-Id"
+	headerTopic       = "Outbox-Topic"
+	headerKey         = "Outbox-Key"
+	headerSeq         = "Outbox-Seq"
+	headerPublishedAt = "Outbox-Published-At"
+	headerGeneration  = "Outbox-Generation"
+)
+
+// message makes what is published. An error is the message's fault and final.
+func (s *Sink) message(d *outbox.Delivery) (*nats.Msg, error) {
+	subject, err := s.subject.of(d)
+	if err != nil {
+		return nil, outbox.Permanent(err)
+	}
+	h := make(nats.Header, len(d.Headers)+8)
+	id := d.ID.String()
+	set(h, headerID, id)
+	set(h, headerTopic, d.Topic)
+	set(h, headerSeq, strconv.FormatInt(d.Seq, 10))
+	set(h, headerPublishedAt, d.PublishedAt.UTC().Format(time.RFC3339Nano))
+	if d.Key != "" {
+		set(h, headerKey, d.Key)
+	}
+	if d.Generation > 0 {
+		generation := strconv.Itoa(d.Generation)
+		set(h, headerGeneration, generation)
+		id += "." + generation
+	}
+	set(h, nats.MsgIdHdr, id)
+	if s.cfg.Stream != "" {
+		set(h, nats.ExpectedStreamHdr, s.cfg.Stream)
+	}
+	for name, value := range d.Headers {
+		set(h, name, value)
+	}
+	if err := checkHeaders(h, d); err != nil {
+		return nil, outbox.Permanent(err)
+	}
+	return &nats.Msg{Subject: subject, Header: h, Data: d.Payload}, s.checkSize(h, d)
+}
+
+func set(h nats.Header, name, value string) { h[name] = []string{value} }
+
+// checkHeaders refuses what would break the protocol's frame, or arrive changed. Publishing has checked all that
+// already; a row may come from elsewhere.
+func checkHeaders(h nats.Header, d *outbox.Delivery) error {
+	for name, values := range h {
+		if name == "" || strings.ContainsFunc(name, notHeaderName) {
+			return fmt.Errorf("header name %q cannot be sent to NATS", name)
+		}
+		if strings.ContainsAny(values[0], "\r\n\x00") {
+			return fmt.Errorf("header %s has a line break or NUL and cannot be sent to NATS: %q", name, values[0])
+		}
+	}
+	for name := range d.Headers {
+		if isReserved(name) {
+			return fmt.Errorf("header %s is reserved", name)
+		}
+	}
+	return nil
+}
+
+// isReserved: names that the sink or NATS sets. Outbox-Causation travels with the message.
+func isReserved(name string) bool {
+	lower := strings.ToLower(name)
+	return strings.HasPrefix(lower, "nats-") || strings.HasPrefix(lower, "outbox-") && lower != "outbox-causation"
+}
+
+// errTooLarge is what a message's error wraps that the server or the stream does not take because of its size.
+var errTooLarge = errors.New("message too large")
+
+// checkSize refuses what the server would answer with the end of the connection.
+func (s *Sink) checkSize(h nats.Header, d *outbox.Delivery) error {
+	size := int64(len(d.Payload))
+	const frame = 14 // NATS/1.0, the line breaks around it and at the end
+	size += frame
+	for name, values := range h {
+		size += int64(len(name) + len(values[0]) + len(": \r\n"))
+	}
+	if most := s.conn.MaxPayload(); s.conn.IsConnected() && size > most {
+		return outbox.Permanent(fmt.Errorf("%w: %d bytes with headers, the server takes %d (max_payload)", errTooLarge, size, most))
+	}
+	if most := s.maxMsgSize.Load(); most > 0 && size > most {
+		return outbox.Permanent(fmt.Errorf("%w: %d bytes with headers, the stream takes %d (max_msg_size)", errTooLarge, size, most))
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package natssink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/outboxrelay/outbox"
+)
+
+// Sink publishes to JetStream. Make one with New or Open, end it with Close. Its methods may be called from any
+// goroutine.
+type Sink struct {
+	cfg     Config
+	subject subject
+	conn    *nats.Conn
+	owned   bool // Close closes the connection
+	js      jetstream.JetStream
+	acks    *acks
+
+	maxMsgSize atomic.Int64 // of the stream, as last seen by Preflight; 0 or less: no limit
+	duplicates atomic.Int64
+	advice     advice
+	closeOnce  sync.Once
+}
+
+var (
+	_ outbox.BatchSink   = (*Sink)(nil)
+	_ outbox.Pinger      = (*Sink)(nil)
+	_ outbox.Preflighter = (*Sink)(nil)
+)
+
+// New makes a sink on a connection of the caller's, who closes it after the sink; cfg may be nil. The connection must
+// have been made with nats.ReconnectBufSize(-1): otherwise the client would keep messages while it is disconnected, and
+// send them when the relay may have lost them to another one.
+func New(conn *nats.Conn, cfg *Config) (*Sink, error) {
+	c := cfg.withDefaults()
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("natssink configuration: %w", err)
+	}
+	if conn == nil {
+		return nil, fieldError("conn", "nil", "a sink needs a connection")
+	}
+	if size := conn.Opts.ReconnectBufSize; size >= 0 {
+		return nil, fieldError("conn.Opts.ReconnectBufSize", number(size).String(), "must be negative: connect with nats.ReconnectBufSize(-1)")
+	}
+	subject, err := parseSubject(c.Subject)
+	if err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return nil, fmt.Errorf("jetstream: %w", err)
+	}
+	s := &Sink{cfg: c, subject: subject, conn: conn, js: js}
+	if s.acks, err = newAcks(s); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Open connects to one or several servers, separated by commas, and makes a sink that owns the connection. TLS,
+// credentials and whatever else the client offers are options, such as nats.UserCredentials(file) and nats.RootCAs(file).
+// A server that is absent is no error: the connection is made as soon as that is possible, and Preflight tells.
+func Open(url string, cfg *Config, options ...nats.Option) (*Sink, error) {
+	ours := []nats.Option{nats.Name("outbox")}
+	must := []nats.Option{nats.ReconnectBufSize(-1), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true)}
+	conn, err := nats.Connect(url, append(append(ours, options...), must...)...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to NATS: %w", err)
+	}
+	s, err := New(conn, cfg)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	s.owned = true
+	return s, nil
+}
+
+// Close ends the sink, and its connection if Open made it. Messages on their way become Unavailable.
+func (s *Sink) Close() {
+	s.closeOnce.Do(func() {
+		s.acks.close()
+		if s.owned {
+			s.conn.Close()
+		}
+	})
+}
+
+// Stats are counts since the sink was made.
+type Stats struct {
+	// Duplicates counts messages that the stream had already: delivered, and stored once.
+	Duplicates int64
+}
+
+// Stats returns the counts so far.
+func (s *Sink) Stats() Stats { return Stats{Duplicates: s.duplicates.Load()} }
+
+// Deliver publishes one message and waits for its acknowledgement.
+func (s *Sink) Deliver(ctx context.Context, d *outbox.Delivery) error {
+	var result error
+	err := s.DeliverBatch(ctx, []*outbox.Delivery{d}, func(_ int, err error) { result = err })
+	return errors.Join(err, result)
+}
+
+// Ping asks the server for an answer, and the stream if it is named.
+func (s *Sink) Ping(ctx context.Context) error {
+	if !s.conn.IsConnected() {
+		return s.notConnected()
+	}
+	if err := s.conn.FlushWithContext(ctx); err != nil {
+		return fmt.Errorf("ping NATS: %w", err)
+	}
+	return nil
+}
+
+// notConnected says why, without what changes from try to try.
+func (s *Sink) notConnected() error {
+	if err := s.conn.LastError(); err != nil {
+		return fmt.Errorf("not connected to NATS: %w", err)
+	}
+	return errors.New("not connected to NATS")
+}
