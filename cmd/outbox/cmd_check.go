@@ -74,11 +74,6 @@ func warningFindings(st *outbox.Status) (found []pgstore.Finding) {
 	return found
 }
 
-// preflighter is a sink that can tell whether it would work.
-type preflighter interface {
-	Preflight(ctx context.Context) error
-}
-
 // preflightPatience bounds the preflight of one destination.
 const preflightPatience = 10 * time.Second
 
@@ -95,7 +90,7 @@ func (a *app) checkDestinations(ctx context.Context, c *config) (found []pgstore
 }
 
 func preflight(ctx context.Context, name string, sink outbox.Sink) pgstore.Finding {
-	p, ok := sink.(preflighter)
+	p, ok := sink.(outbox.Preflighter)
 	if !ok {
 		return pgstore.Finding{Check: "destination " + name, OK: true, Text: "cannot be tried"}
 	}

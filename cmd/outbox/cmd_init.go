@@ -77,17 +77,24 @@ const sampleDestinations = `
 # Where messages go. Secrets: url: "${NAME}", or url_file: a file that is read again whenever it is needed.
 destinations:
   events:
-    url: "stdout:"
+    url: "stdout:"       # JSON lines to standard output
     # slots: 50          # messages held at a time
     # batch_size: 500    # messages that one claim takes at most
     # batch_bytes: 64MiB # payload bytes held at a time
+#  orders:
+#    url: "nats://localhost:4222"
+#    stream: ORDERS       # must exist …
+#    create: true         # … or is created
+#    subjects: "orders.>" # with these subjects
+#    subject: "{topic}"   # of a message
 
 # The first route with a pattern that covers a topic wins; * stands for one token, > at the end for one or more.
 routes:
+#  - {topics: ["orders.>"], to: orders}
   - {topics: [">"], to: events}
 
 # What differs for some topics; the first rule that covers a topic decides.
-rules: []
+rules:
 #  - topics: ["billing.>"]
 #    order: none            # skip, none
 #    max_attempts: 20       # or unlimited

@@ -1,10 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -100,19 +100,21 @@ func (a *app) runOnce(ctx context.Context, relay *outbox.Relay) error {
 	return nil
 }
 
+// defaultAttempts is the library's.
+const defaultAttempts = 10
+
 // openSinks makes the sinks of all destinations.
 func (c *config) openSinks(ctx context.Context, env sinkEnv) (sinks map[string]outbox.Sink, closeAll func(), err error) {
 	sinks = map[string]outbox.Sink{}
 	closeAll = func() {
-		for name, sink := range sinks {
-			if closer, ok := sink.(io.Closer); ok {
-				if err := closer.Close(); err != nil {
-					env.log.Warn("closing a destination failed", "destination", name, "error", err)
-				}
+		for _, sink := range sinks {
+			if closer, ok := sink.(interface{ Close() }); ok {
+				closer.Close()
 			}
 		}
 	}
 	for _, d := range c.targets() {
+		env.topics, env.retry, env.attempts = c.topicsOf(d), &c.relay.Retry, cmp.Or(c.relay.MaxAttempts, defaultAttempts)
 		sink, err := d.open(ctx, env)
 		if err != nil {
 			closeAll()

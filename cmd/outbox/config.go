@@ -101,6 +101,16 @@ func (c *config) relayRoutes(sinks map[string]outbox.Sink) []outbox.Route {
 	return routes
 }
 
+// topicsOf are the patterns of the routes to a destination.
+func (c *config) topicsOf(d *destination) (patterns []string) {
+	for _, r := range c.allRoutes() {
+		if r.to == d.name {
+			patterns = append(patterns, r.topics...)
+		}
+	}
+	return patterns
+}
+
 func (c *config) target(name string) *destination {
 	for _, d := range c.targets() {
 		if d.name == name {
@@ -156,13 +166,25 @@ func (c *config) checkDestinations() (found problems) {
 			if d.at != "" {
 				at = d.at
 			}
-			found = append(found, at+": "+err.Error())
+			found = append(found, explainDestination(at, err)...)
 		}
 	}
 	if !c.to.url.isSet() && len(c.to.options) > 0 {
 		for name := range c.to.options {
 			found = append(found, fmt.Sprintf("%s%s belongs to the destination that to names, and there is none", name, c.origin(name)))
 		}
+	}
+	return found
+}
+
+// explainDestination names the keys of a destination instead of the fields of its sink.
+func explainDestination(at string, err error) (found problems) {
+	for _, e := range flatten(err) {
+		var refused *outbox.FieldError
+		if errors.As(e, &refused) {
+			e = fmt.Errorf("%s %q: %s", snake(strings.TrimPrefix(refused.Field, "Config.")), refused.Value, refused.Bound)
+		}
+		found = append(found, at+": "+e.Error())
 	}
 	return found
 }

@@ -23,6 +23,12 @@ var samples = map[string][3]string{
 	"notify":                   {"trigger", "off", "publish"},
 	"to":                       {"stdout:", "stdout:b", "stdout:c"},
 	"to_file":                  {"to-a", "to-b", "to-c"},
+	"stream":                   {"ONE", "TWO", "THREE"},
+	"subject":                  {"a.{topic}", "b.{topic}", "{key}.{topic}"},
+	"create":                   {"true", "false", "true"},
+	"subjects":                 {"a", "b", "c.>,d"},
+	"credentials_file":         {"url-a", "url-b", "url-c"},
+	"ca_file":                  {"url-a", "url-b", "url-c"},
 	"slots":                    {"5", "6", "7"},
 	"batch_size":               {"5", "6", "7"},
 	"batch_bytes":              {"5MiB", "6000000", "7KiB"},
@@ -56,6 +62,9 @@ func fileWith(t *testing.T, dir, key, value string) string {
 func needs(key string) []string {
 	for _, o := range schemeOptions() {
 		if o.name == key {
+			if key == "create" {
+				return []string{"--to", optionScheme(key), "--stream=X"}
+			}
 			return []string{"--to", optionScheme(key)}
 		}
 	}
@@ -168,6 +177,13 @@ func TestConfigRefuses(t *testing.T) {
 		{"unknown scheme", "to: 'stdoud:'", nil, nil, []string{"did you mean stdout?"}},
 		{"scheme from afar", "to: 'kafka://x'", nil, nil, []string{`scheme "kafka" is unknown; there is `}},
 		{"no URL", "to: 'localhost'", nil, nil, []string{"is no URL such as"}},
+		{"option of another scheme", "to: 'stdout:'\nstream: X", nil, nil, []string{"to: stream is no option of stdout:"}},
+		{"option without destination", "stream: X", nil, nil, []string{"stream (file ", "there is none"}},
+		{"option's value", "", nil, []string{"--to=nats://h", "--create=perhaps"}, []string{"create", "true or false"}},
+		{"stream's name", "", nil, []string{"--to=nats://h", "--stream=a.b"}, []string{`to: stream "a.b"`}},
+		{"stream to create without name", "destinations: {a: {url: 'nats://h', create: true}}", nil, nil, []string{`destinations.a: stream ""`, "needs a name"}},
+		{"subject template", "destinations: {a: {url: 'nats://h', subject: '{nonsense}'}}", nil, nil, []string{"destinations.a: subject"}},
+		{"no server", "to: 'nats:'", nil, nil, []string{"is no URL such as nats://"}},
 		{"to and destinations", "destinations: {a: {url: 'stdout:'}}", nil, []string{"--to=stdout:"}, []string{"exclude each other"}},
 		{"destination without URL", "destinations: {a: {slots: 5}}", nil, nil, []string{"destinations.a: needs a url"}},
 		{"destination's name", "destinations: {A: {url: 'stdout:'}}", nil, nil, []string{"destinations.A", "a-z 0-9"}},
@@ -276,6 +292,9 @@ func TestMask(t *testing.T) {
 		"host=h password=pw user=u":         "host=h password=*** user=u",
 		"host=h password='p w' user=u":      "host=h password=*** user=u",
 		"stdout:":                           "stdout:",
+		"nats://t@a:1,nats://me:pw@b:2":     "nats://***@a:1,nats://me:***@b:2",
+		"postgres://me:p,w%@h":              "***",
+		"postgres://me:12/3@h/db":           "***",
 		"postgres://me:p%zz@h":              "***",
 		"no idea":                           "***",
 	} {
@@ -316,6 +335,9 @@ func TestInitIsAConfiguration(t *testing.T) {
 		trimmed := strings.TrimLeft(line, " ")
 		if key, _, ok := strings.Cut(strings.TrimPrefix(trimmed, "# "), ":"); ok && strings.HasPrefix(trimmed, "# ") && !strings.Contains(key, " ") {
 			line = strings.Replace(line, "# ", "", 1)
+		}
+		if strings.HasPrefix(line, "#  ") {
+			line = line[1:]
 		}
 		uncommented.WriteString(line)
 	}

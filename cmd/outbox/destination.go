@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -35,15 +34,18 @@ type scheme struct {
 	options []option
 	// check reports what is wrong with a destination, without connecting. It may be nil.
 	check func(d *destination, url string) error
-	// open makes the sink; it need not connect, and must not wait for a connection. What it returns may have
-	// Preflight(context.Context) error for the command check, and Close() error.
+	// open makes the sink; it need not connect, and must not wait for a connection. What it returns may be
+	// an outbox.Preflighter, for the command check, and have Close().
 	open func(ctx context.Context, d *destination, env sinkEnv) (outbox.Sink, error)
 }
 
 // sinkEnv is what sinks get from the program.
 type sinkEnv struct {
-	app *app
-	log *slog.Logger
+	app      *app
+	log      *slog.Logger
+	topics   []string            // patterns of the routes to the destination
+	retry    *outbox.RetryPolicy // with attempts: how long a message may be sent again; nil: not known
+	attempts int
 }
 
 // option is a setting of a kind of destination.
@@ -62,6 +64,7 @@ func (o option) check(text string) error {
 // schemes are all kinds of destinations.
 func schemes() []scheme {
 	return []scheme{
+		natsScheme(),
 		stdoutScheme(),
 	}
 }
@@ -94,21 +97,21 @@ func (d *destination) resolve() (*scheme, string, error) {
 	if text == "" {
 		return nil, "", errors.New("needs a url or url_file")
 	}
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme == "" {
+	name, _, isURL := strings.Cut(text, ":")
+	if !isURL || strings.ContainsAny(name, "/@ ") {
 		return nil, "", fmt.Errorf("is no URL such as %s", schemeForms())
 	}
 	var names []string
 	for _, s := range schemes() {
-		if slices.Contains(s.names, u.Scheme) {
+		if slices.Contains(s.names, name) {
 			return &s, text, nil
 		}
 		names = append(names, s.names...)
 	}
-	if nearest := spell.Nearest(u.Scheme, names); nearest != "" {
-		return nil, "", fmt.Errorf("scheme %q is unknown; did you mean %s?", u.Scheme, nearest)
+	if nearest := spell.Nearest(name, names); nearest != "" {
+		return nil, "", fmt.Errorf("scheme %q is unknown; did you mean %s?", name, nearest)
 	}
-	return nil, "", fmt.Errorf("scheme %q is unknown; there is %s", u.Scheme, strings.Join(names, ", "))
+	return nil, "", fmt.Errorf("scheme %q is unknown; there is %s", name, strings.Join(names, ", "))
 }
 
 // problem is what is wrong with the destination, nil if it can be opened.
@@ -126,14 +129,6 @@ func (d *destination) problem() error {
 		return s.check(d, url)
 	}
 	return nil
-}
-
-// option returns what is set, or the default.
-func (d *destination) option(o option) string {
-	if text := d.options[o.name]; text != "" {
-		return text
-	}
-	return o.def
 }
 
 func (d *destination) open(ctx context.Context, env sinkEnv) (outbox.Sink, error) {

@@ -222,6 +222,9 @@ func (l *loader) destinationFields(d *destination) fields {
 	}
 	for _, o := range schemeOptions() {
 		known[o.name] = l.into(func(text string) error {
+			if strings.HasSuffix(o.name, "_file") {
+				text = inFolderOf(l.c.file, text)
+			}
 			d.options[o.name] = text
 			return o.check(text)
 		})

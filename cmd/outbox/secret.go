@@ -38,14 +38,21 @@ func mask(text string) string {
 	if text == "" {
 		return ""
 	}
-	u, err := url.Parse(text)
-	switch {
-	case err == nil && u.Scheme != "":
-		return maskURL(u)
-	case strings.Contains(text, "=") && !strings.Contains(text, "://"):
+	if strings.Contains(text, "=") && !strings.Contains(text, "://") {
 		return dsnPassword.ReplaceAllString(text, "$1="+masked)
 	}
-	return masked
+	if list := strings.Split(text, ","); len(list) > 1 && strings.Count(text, "://") == len(list) {
+		for i := range list {
+			list[i] = mask(list[i])
+		}
+		return strings.Join(list, ",")
+	}
+	u, err := url.Parse(text)
+	// An @ without a user before it: something in the password was not escaped.
+	if err != nil || u.Scheme == "" || u.User == nil && strings.Contains(text, "@") {
+		return masked
+	}
+	return maskURL(u)
 }
 
 func maskURL(u *url.URL) string {
