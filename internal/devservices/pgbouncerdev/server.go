@@ -19,9 +19,12 @@ type Config struct {
 	// PoolSize is how many connections to the server each database and user has. Default 20.
 	PoolSize int
 	// PreparedStatements is how many prepared statements of clients the pooler remembers for them. Default 0: it
-	// loses them, as all versions before 1.21 do. Start fails if the version cannot.
+	// loses them, as all versions before 1.21 do. Start fails with ErrTooOld if the version cannot.
 	PreparedStatements int
 }
+
+// ErrTooOld: the installed version cannot keep prepared statements.
+var ErrTooOld = errors.New("PgBouncer before 1.21 loses prepared statements")
 
 // Server is a PgBouncer on a loopback port. It lets in whom the URL given to Start names, and ends with this process
 // at the latest.
@@ -87,7 +90,7 @@ func (s *Server) listen(ctx context.Context, cfg Config, freePort func() (int, e
 
 func (s *Server) start(ctx context.Context, cfg Config) error {
 	if cfg.PreparedStatements > 0 && !s.program.keepsPreparedStatements() {
-		return fmt.Errorf("version %s loses prepared statements", s.program.version)
+		return fmt.Errorf("%w: %s", ErrTooOld, s.program.version)
 	}
 	for name, text := range map[string]string{"ini": s.ini(cfg), "users": s.users()} {
 		if err := os.WriteFile(filepath.Join(s.sup.Dir, name), []byte(text), 0o644); err != nil {
@@ -169,9 +172,6 @@ func (s *Server) URL(database string) string {
 		Host: fmt.Sprintf("127.0.0.1:%d", s.port), Path: "/" + database, RawQuery: "sslmode=disable"}
 	return u.String()
 }
-
-// KeepsPreparedStatements reports whether the installed version can, if it is configured to.
-func (s *Server) KeepsPreparedStatements() bool { return s.program.keepsPreparedStatements() }
 
 // Log is what the pooler has written to its log.
 func (s *Server) Log() string {
