@@ -20,7 +20,7 @@ const (
 )
 
 // errSilent: LISTEN succeeded and a notification of our own did not arrive.
-var errSilent = errors.New("notifications do not arrive; is there a pooler in transaction mode? Set ListenURL, or Notify to NotifyOff")
+var errSilent = errors.New("notifications do not arrive; is there a pooler in transaction mode? Listen by a direct connection (database.listen_url), or not at all (notify: off)")
 
 // Wait returns at a wake-up or at the time; see outbox.Store.
 func (s *Store) Wait(ctx context.Context, seen uint64, until time.Time) (uint64, error) {
