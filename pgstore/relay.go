@@ -93,7 +93,7 @@ func (r *relay) connect(ctx context.Context, s *Store) (*pgx.Conn, error) {
 	if r.conn != nil && !r.conn.IsClosed() {
 		return r.conn, nil
 	}
-	conn, err := pgx.ConnectConfig(ctx, s.pool.Config().ConnConfig)
+	conn, err := s.connect(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("connect for the heartbeat: %w", err)
 	}
