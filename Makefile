@@ -5,7 +5,7 @@ TESTFLAGS  ?= -timeout 30m
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-short race lint fmt fmt-check vet staticcheck tidy-check
+.PHONY: help demo test test-short race lint fmt fmt-check vet staticcheck tidy-check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ test-short: ## run the tests that take seconds
 
 race: ## run all tests with the race detector
 	$(GO) test $(TESTFLAGS) -race ./...
+
+demo: ## show a relay that is killed and loses nothing
+	$(GO) run ./cmd/outbox demo
 
 lint: fmt-check vet staticcheck tidy-check ## check the source without running it
 
