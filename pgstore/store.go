@@ -84,6 +84,9 @@ var (
 
 // Open connects to a database and returns a Store that owns its pool; Close it. The pool has two connections
 // and the store opens two more for itself, one for heartbeats and one to listen.
+//
+// Behind PgBouncer in transaction mode, add default_query_exec_mode=exec to the URL, unless it is version 1.21 or
+// later with max_prepared_statements, and set Config.ListenURL to a direct connection or Config.Notify to NotifyOff.
 func Open(ctx context.Context, url string, cfg *Config) (*Store, error) {
 	poolCfg, err := pgxpool.ParseConfig(url)
 	if err != nil {

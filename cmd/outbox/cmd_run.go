@@ -26,6 +26,10 @@ SIGTERM or SIGINT stops it: it takes no new messages, gives back what it has not
 for running deliveries and ends. A second signal cancels those at once. A database or a destination that is absent, at
 the start or later, is waited for.
 
+Behind PgBouncer in transaction mode, add default_query_exec_mode=exec to the database URL (or set
+max_prepared_statements in PgBouncer 1.21 or later), and give --database-listen-url a direct connection or set
+--notify off. outbox check tells whether all is well.
+
 Exit codes: 0 stopped as asked, 1 failed, 2 configuration, 5 stopped while a delivery was still running.`,
 		Example: `  # One destination, without a file:
   outbox run --database-url postgres://localhost/shop --to stdout:
