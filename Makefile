@@ -8,10 +8,13 @@ TESTFLAGS  ?= -timeout 30m
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-short race bench lint fmt fmt-check vet staticcheck tidy-check
+.PHONY: help demo test test-short race bench lint fmt fmt-check vet staticcheck tidy-check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## show a relay that is killed and loses nothing
+	$(GO) run ./cmd/outbox demo
 
 test: ## run all tests, those of the core with the race detector
 	$(GO) test $(TESTFLAGS) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED) $(POINTED))")

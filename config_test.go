@@ -102,7 +102,7 @@ func TestParseDuration(t *testing.T) {
 func TestConfigFromEnv(t *testing.T) {
 	for name, value := range map[string]string{
 		"POLL_INTERVAL": "250ms", "LEASE": "1m", "DRAIN_TIMEOUT": "5s", "HANDLER_TIMEOUT": "2m", "MAX_ATTEMPTS": "unlimited",
-		"RETRY_BASE": "2s", "RETRY_MAX": "1d", "RETRY_JITTER": "0", "ORDER": "none", "DISABLE_RELAY": "true",
+		"RETRY_BASE": "2s", "RETRY_MAX": "1d", "RETRY_JITTER": "off", "ORDER": "none", "DISABLE_RELAY": "true",
 		"DATABASE_URL": "postgres://", "SERVICE_HOST": "x", "PORT_5432_TCP": "x", "TEST_X": "y",
 	} {
 		t.Setenv("OUTBOX_"+name, value)
@@ -123,7 +123,7 @@ func TestConfigFromEnv(t *testing.T) {
 
 func TestConfigFromEnvRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ value, says string }{
-		"LEASE": {"30", "unit"}, "POLL_INTERVAL": {"2h", "1h0m0s"}, "MAX_ATTEMPTS": {"0", "unlimited"}, "ORDER": {"fifo", "skip"},
+		"LEASE": {"30", "unit"}, "POLL_INTERVAL": {"2h", "1h0m0s"}, "MAX_ATTEMPTS": {"-1", "unlimited"}, "ORDER": {"fifo", "skip"},
 		"DISABLE_RELAY": {"1", "true"}, "RETRY_JITTER": {"x", "number"}, "LAESE": {"30s", "OUTBOX_LEASE"},
 		"POLL_INTERVALL": {"1s", "OUTBOX_POLL_INTERVAL"},
 	} {
@@ -135,5 +135,24 @@ func TestConfigFromEnvRefuses(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 		})
+	}
+}
+
+// TestConfigSet: a zero is the default also as text, and what Set refuses it names as it was asked for.
+func TestConfigSet(t *testing.T) {
+	var c outbox.Config
+	for name, text := range map[string]string{"max_attempts": "0", "lease": "0s", "retry_jitter": "0", "poll_interval": "2s"} {
+		if err := c.Set(name, text); err != nil {
+			t.Errorf("%s %s: %v", name, text, err)
+		}
+	}
+	if c.MaxAttempts != 0 || c.Lease != 0 || c.Retry != (outbox.RetryPolicy{}) || c.PollInterval != 2*time.Second {
+		t.Errorf("%+v", c)
+	}
+	for name, text := range map[string]string{"lease": "x", "nothing": "x"} {
+		var refused *outbox.FieldError
+		if err := c.Set(name, text); !errors.As(err, &refused) || refused.Field != name {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

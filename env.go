@@ -3,16 +3,21 @@ package outbox
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/outboxrelay/outbox/internal/spell"
 )
 
 // ConfigFromEnv reads the scalar settings from environment variables named prefix plus POLL_INTERVAL, LEASE,
 // DRAIN_TIMEOUT, HANDLER_TIMEOUT, MAX_ATTEMPTS, RETRY_BASE, RETRY_MAX, RETRY_JITTER, ORDER and DISABLE_RELAY;
-// the usual prefix is "OUTBOX_". Unset and empty variables leave the default. Durations need a unit and may
-// have days (1d, 1d12h); MAX_ATTEMPTS may be "unlimited"; ORDER is skip or none; DISABLE_RELAY true or false.
+// the usual prefix is "OUTBOX_". Unset, empty and zero mean the default. Durations need a unit and may have days
+// (1d, 1d12h); MAX_ATTEMPTS may be "unlimited", RETRY_JITTER "off"; ORDER is skip or none; DISABLE_RELAY true or
+// false.
 //
 // All problems come in one error. Other programs, stores among them, read variables with the same prefix, so a
 // name that is not in the list above is only refused when it looks like a misspelling of one that is: at most
@@ -39,6 +44,19 @@ func configFrom(prefix string, environ []string) (Config, error) {
 	}
 	errs = append(errs, c.check())
 	return c, errors.Join(errs...)
+}
+
+// Set sets one scalar setting from text, under the name that its variable has for ConfigFromEnv, in lower case:
+// "poll_interval", "retry_base". The error is a *FieldError with that name; NewRelay checks the bounds.
+func (cfg *Config) Set(name, text string) error {
+	set := cfg.envSettings()[strings.ToUpper(name)]
+	if set == nil {
+		return fieldError(name, text, "there is no such setting")
+	}
+	if err := set(text); err != nil {
+		return fieldError(name, text, err.Error())
+	}
+	return nil
 }
 
 // envSettings are the setters of the scalar settings by the names of their variables.
@@ -71,7 +89,7 @@ func attemptsSetting(to *int) func(string) error {
 			return nil
 		}
 		n, err := strconv.Atoi(s)
-		if err != nil || n < 1 {
+		if err != nil || n < 0 {
 			return errors.New("must be a whole number, 1 or more, or unlimited")
 		}
 		*to = n
@@ -79,14 +97,18 @@ func attemptsSetting(to *int) func(string) error {
 	}
 }
 
-// jitterSetting: in text, 0 is not "the default" but none.
+// jitterSetting: zero is the default, as everywhere; what switches it off is a word.
 func jitterSetting(to *RetryPolicy) func(string) error {
 	return func(s string) error {
+		if s == "off" {
+			to.Jitter, to.DisableJitter = 0, true
+			return nil
+		}
 		f, err := strconv.ParseFloat(s, 64)
 		if err != nil {
-			return errors.New("must be a number from 0 to 1")
+			return errors.New("must be a number above 0 and at most 1, or off")
 		}
-		to.Jitter, to.DisableJitter = f, f == 0
+		to.Jitter, to.DisableJitter = f, false
 		return nil
 	}
 }
@@ -142,34 +164,9 @@ func ParseDuration(s string) (time.Duration, error) {
 
 // checkMisspelt refuses a name that is nearly one of the settings.
 func checkMisspelt(prefix, name, value string, settings map[string]func(string) error) error {
-	const near = 2
-	for known := range settings {
-		if editDistance(name, known) <= near {
-			return fieldError(prefix+name, value, fmt.Sprintf("there is no such setting; did you mean %s%s?", prefix, known))
-		}
+	known := spell.Nearest(name, slices.Sorted(maps.Keys(settings)))
+	if known == "" {
+		return nil
 	}
-	return nil
-}
-
-// editDistance counts the letters to insert, delete, replace or swap with their neighbour to turn a into b.
-func editDistance(a, b string) int {
-	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		next[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			next[j+1] = min(row[j]+cost, row[j+1]+1, next[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				next[j+1] = min(next[j+1], before[j-1]+1)
-			}
-		}
-		before, row, next = row, next, before
-	}
-	return row[len(b)]
+	return fieldError(prefix+name, value, fmt.Sprintf("there is no such setting; did you mean %s%s?", prefix, known))
 }

@@ -158,7 +158,7 @@ func FuzzCovers(f *testing.F) {
 
 // TestRuns: a claim's messages of a key are one run, in order; all others are runs of their own.
 func TestRuns(t *testing.T) {
-	p := newPolicies((&Config{Rules: []Rule{{Topics: []string{"free"}, Order: OrderNone}}}).withDefaults())
+	p := newPolicies((&Config{Rules: []Rule{{Topics: []string{"free"}, Order: OrderNone}}}).WithDefaults())
 	c := &heldClaim{}
 	for _, s := range []string{"t:a", "t:", "t:b", "t:a", "free:a", "t:a", "t:", "t:b"} {
 		topic, key, _ := strings.Cut(s, ":")
@@ -173,17 +173,6 @@ func TestRuns(t *testing.T) {
 	}
 	if got != "035 1 27 4 6 " {
 		t.Errorf("runs %s", got)
-	}
-}
-
-func TestEditDistance(t *testing.T) {
-	for pair, want := range map[[2]string]int{
-		{"", ""}: 0, {"a", ""}: 1, {"LEASE", "LEASE"}: 0, {"LAESE", "LEASE"}: 1, {"LEASES", "LEASE"}: 1,
-		{"PORT", "ORDER"}: 4, {"kitten", "sitting"}: 3,
-	} {
-		if got := editDistance(pair[0], pair[1]); got != want {
-			t.Errorf("%v: %d, want %d", pair, got, want)
-		}
 	}
 }
 

@@ -28,6 +28,9 @@ type Migration struct {
 	AppliedAt time.Time // zero: not applied
 }
 
+// ErrSchemaDrift: something that the migrations made is gone.
+var ErrSchemaDrift = errors.New("the schema is not what the migrations made")
+
 // NewMigrator makes a Migrator for a schema; "" is "outbox". conn comes from pgx.ParseConfig.
 func NewMigrator(conn *pgx.ConnConfig, schema string) (*Migrator, error) {
 	if schema == "" {
@@ -131,7 +134,7 @@ func checkObjects(ctx context.Context, q queryer, schema string) error {
 	}
 	if len(missing) > 0 {
 		slices.Sort(missing)
-		return fmt.Errorf("validate schema %s: missing: %s", schema, strings.Join(missing, ", "))
+		return fmt.Errorf("validate schema %s: %w: missing: %s", schema, ErrSchemaDrift, strings.Join(missing, ", "))
 	}
 	return nil
 }

@@ -13,6 +13,8 @@ import (
 // SQLSTATEs that have a meaning of their own here.
 const (
 	stateUniqueViolation     = "23505"
+	stateNoSuchStatement     = "26000"
+	stateStatementExists     = "42P05"
 	stateNoActiveTransaction = "25P01"
 	stateInvalidSchema       = "3F000"
 	stateUndefinedTable      = "42P01"
@@ -28,6 +30,8 @@ func (p *Publisher) explain(doing string, err error) error {
 	switch state, constraint := sqlError(err); {
 	case state == stateUndefinedTable || state == stateInvalidSchema || state == stateUndefinedFunction:
 		err = schemaMissing(p.cfg.Schema, err)
+	case state == stateNoSuchStatement || state == stateStatementExists:
+		err = fmt.Errorf("prepared statements get lost; behind a pooler, add default_query_exec_mode=exec to the database URL: %w", err)
 	case state == stateNoActiveTransaction:
 		err = fmt.Errorf("%w: %w", outbox.ErrNoTransaction, err)
 	case state == stateUniqueViolation && constraint == uniqueIDConstraint:

@@ -28,6 +28,9 @@ type Config struct {
 	Notify NotifyMode
 	// ListenURL is where the listening connection goes, when the pool's own way leads through a pooler.
 	ListenURL string
+	// BeforeListen is called before each connection to ListenURL with what is about to be used, which it may
+	// change: a password that is read anew. For all other connections that is BeforeConnect of the pool.
+	BeforeListen func(context.Context, *pgx.ConnConfig) error
 	// MaxPayload is the largest payload in bytes. Default 1 MiB, at most 64 MiB.
 	MaxPayload int
 	// SettleSync is the durability of settling.
@@ -81,6 +84,9 @@ var (
 
 // Open connects to a database and returns a Store that owns its pool; Close it. The pool has two connections
 // and the store opens two more for itself, one for heartbeats and one to listen.
+//
+// Behind PgBouncer in transaction mode, add default_query_exec_mode=exec to the URL, unless it is version 1.21 or
+// later with max_prepared_statements, and set Config.ListenURL to a direct connection or Config.Notify to NotifyOff.
 func Open(ctx context.Context, url string, cfg *Config) (*Store, error) {
 	poolCfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -156,16 +162,32 @@ func (s *Store) Close() {
 	}
 }
 
+// connect makes a connection beside the pool, in the pool's way.
+func (s *Store) connect(ctx context.Context) (*pgx.Conn, error) {
+	cfg := s.pool.Config()
+	return connectWith(ctx, cfg.ConnConfig, cfg.BeforeConnect)
+}
+
+func connectWith(ctx context.Context, cfg *pgx.ConnConfig, before func(context.Context, *pgx.ConnConfig) error) (*pgx.Conn, error) {
+	if before != nil {
+		if err := before(ctx, cfg); err != nil {
+			return nil, err
+		}
+	}
+	return pgx.ConnectConfig(ctx, cfg)
+}
+
 // run executes one exchange on a connection of the pool.
 func (s *Store) run(ctx context.Context, groups ...[]call) []error {
+	return s.runWith(ctx, func(*pgx.Conn) [][]call { return groups })
+}
+
+// runWith is run for calls that depend on the connection.
+func (s *Store) runWith(ctx context.Context, groups func(*pgx.Conn) [][]call) []error {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
-		errs := make([]error, len(groups))
-		for i := range errs {
-			errs[i] = fmt.Errorf("connect: %w", err)
-		}
-		return errs
+		return []error{fmt.Errorf("connect: %w", err)}
 	}
 	defer conn.Release()
-	return exchange(ctx, conn.Conn(), groups...)
+	return exchange(ctx, conn.Conn(), groups(conn.Conn())...)
 }

@@ -109,7 +109,7 @@ func TestRelayKilledAtEachStep(t *testing.T) {
 func TestRelaySuspendedPastItsLease(t *testing.T) {
 	db := newDatabase(t)
 	h := crashtest.New(t)
-	p := plan{URL: db.url, Lease: time.Second, Slots: 20, Seed: 3, Messages: 500, Keys: 40, Work: 20 * time.Millisecond}
+	p := plan{URL: db.url, Lease: time.Second, Slots: 20, Seed: 3, Messages: 60, Keys: 40, Work: 300 * time.Millisecond}
 	first := h.Start("relay", crashtest.Options{Env: p.env()})
 	first.Await("ready")
 	publisher := h.Start("publisher", crashtest.Options{Env: p.env()})

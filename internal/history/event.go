@@ -49,7 +49,7 @@ const (
 // Settlements and operators. All have Message; the first three Destination, Relay, Claim and Outcome.
 const (
 	Settling  Kind = "settling"
-	Settled   Kind = "settled" // Since, the first time if it was sent again; also if it turns out to be settled already
+	Settled   Kind = "settled" // Since, the first time if it was sent again; also if that one turns out to have settled it already
 	Fenced    Kind = "fenced"  // refused
 	Discarded Kind = "discarded"
 	Redriven  Kind = "redriven"

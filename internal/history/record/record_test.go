@@ -104,6 +104,22 @@ func TestSettlementsAreRecorded(t *testing.T) {
 	}
 }
 
+// A message that somebody else has ended is not settled by the relay that asks too late.
+func TestEndedByOthersIsNotRecorded(t *testing.T) {
+	ctx, l := t.Context(), newLog(t)
+	ref := outbox.ClaimRef{ID: 7, Relay: outbox.NewID()}
+	inner := &script{batch: outbox.Batch{Claims: []outbox.Claim{{Ref: ref, Deliveries: []*outbox.Delivery{delivery(1, ref)}}}}}
+	s := NewStore(inner, l.Log)
+	if _, err := s.Claim(ctx, outbox.ClaimQuery{Relay: ref.Relay, Destination: "d"}); err != nil {
+		t.Fatal(err)
+	}
+	inner.answers = []outbox.Settled{outbox.SettledBefore}
+	if _, err := s.Settle(ctx, []outbox.Outcome{{Claim: ref, Seq: 1, Kind: outbox.Delivered}}); err != nil {
+		t.Fatal(err)
+	}
+	l.expect(t, "claimed")
+}
+
 func TestLeasesAreRecorded(t *testing.T) {
 	ctx, l := t.Context(), newLog(t)
 	inner := &script{}

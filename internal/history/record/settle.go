@@ -7,8 +7,11 @@ import (
 	"github.com/outboxrelay/outbox/internal/history"
 )
 
-// Settle records Settling for every outcome but Delivered, and what the store answered.
+// Settle records Settling for every outcome but Delivered, and what the store answered. That a message is
+// settled already is recorded only if it was asked for before: the answer to that was lost. Otherwise somebody
+// else has ended the message, and this relay has changed nothing.
 func (s *Store) Settle(ctx context.Context, outcomes []outbox.Outcome) ([]outbox.Settled, error) {
+	repeated := s.asked(outcomes)
 	var requests []history.Event
 	for _, o := range outcomes {
 		if e, known := s.event(o); known && o.Kind != outbox.Delivered {
@@ -23,17 +26,32 @@ func (s *Store) Settle(ctx context.Context, outcomes []outbox.Outcome) ([]outbox
 	}
 	var events []history.Event
 	for i, o := range outcomes {
-		if e, known := s.event(o); known {
-			e.Kind = history.Settled
-			if answers[i] == outbox.SettledFenced {
-				e.Kind = history.Fenced
-			}
+		e, known := s.event(o)
+		if !known {
+			continue
+		}
+		s.release(o)
+		e.Kind = history.Settled
+		if answers[i] == outbox.SettledFenced {
+			e.Kind = history.Fenced
+		}
+		if answers[i] != outbox.SettledBefore || repeated[i] {
 			events = append(events, e)
-			s.release(o)
 		}
 	}
 	must(s.log.Append(events...))
 	return answers, nil
+}
+
+// asked tells which outcomes have been asked for before.
+func (s *Store) asked(outcomes []outbox.Outcome) []bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	asked := make([]bool, len(outcomes))
+	for i, o := range outcomes {
+		asked[i] = s.begun[place{o.Claim, o.Seq}] != 0
+	}
+	return asked
 }
 
 // event describes the outcome, Since being the first time that it was asked for: a request whose answer was

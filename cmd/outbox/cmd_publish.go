@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+
+	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/pgstore"
+)
+
+func (a *app) publishCommand() *cobra.Command {
+	var file string
+	var batch int
+	f := &messageFlags{}
+	cmd := &cobra.Command{
+		Use:   "publish",
+		Short: "Publish one message, or those of a file",
+		Long: `Publish one message from flags and print its id, or the messages of a file of JSON lines.
+
+A line has topic and, as needed, key, headers, payload (JSON, taken as it is written) or payload_base64, content_type,
+id, dedup_key, delay_seconds or deliver_at, ttl_seconds or expires_at, broker_ttl_seconds, max_attempts. A JSON payload
+has the content type application/json unless one is given. What the destination stdout: writes can be published again.
+
+The file is published in transactions of --batch messages: when a line is wrong, those of the batches before it stay
+published, and the error says how many. The schema is never made by publishing.`,
+		Example: `  outbox publish --topic orders.created --key order-7 --payload '{"id":7}' --database-url postgres://localhost/shop
+
+  echo '{"topic":"orders.created","key":"order-7","payload":{"id":7}}' | outbox publish --file -`,
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&file, "file", "", "JSON lines to publish; - is standard input")
+	cmd.Flags().IntVar(&batch, "batch", 1000, "messages of the file in one transaction, 1 to 100000")
+	f.add(cmd)
+	addSettings(cmd, scopePublish)
+	cmd.RunE = action(func(cmd *cobra.Command, _ []string) error {
+		if err := checkPublishFlags(cmd, file, batch); err != nil {
+			return &failure{exitUsage, err}
+		}
+		return a.withPublisher(cmd, func(ctx context.Context, p *publisher) error {
+			if file != "" {
+				return a.publishFile(ctx, p, file, batch)
+			}
+			m, err := f.message()
+			if err != nil {
+				return &failure{exitUsage, err}
+			}
+			return a.publishOne(ctx, p, m)
+		})
+	})
+	return cmd
+}
+
+func checkPublishFlags(cmd *cobra.Command, file string, batch int) error {
+	const most = 100_000
+	switch {
+	case batch < 1 || batch > most:
+		return fmt.Errorf("--batch %d: must be 1 to %d", batch, most)
+	case file == "" && !cmd.Flags().Changed("topic"):
+		return errors.New("give --topic, or --file")
+	case file == "":
+		return nil
+	}
+	for _, name := range messageFlagNames {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s and --file exclude each other: the lines say it", name)
+		}
+	}
+	return nil
+}
+
+// publisher publishes in transactions of its own.
+type publisher struct {
+	conn *pgx.Conn
+	*pgstore.Publisher
+}
+
+func (a *app) withPublisher(cmd *cobra.Command, do func(ctx context.Context, p *publisher) error) error {
+	c, err := a.load(cmd)
+	if err != nil {
+		return err
+	}
+	p, err := pgstore.NewPublisher(&pgstore.PublishConfig{Schema: c.store.Schema, MaxPayload: c.store.MaxPayload, Notify: c.store.Notify})
+	if err != nil {
+		return err
+	}
+	connConfig, err := c.connConfig()
+	if err != nil {
+		return err
+	}
+	conn, err := pgx.ConnectConfig(cmd.Context(), connConfig)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), time.Second)
+		defer cancel()
+		_ = conn.Close(ctx)
+	}()
+	return do(cmd.Context(), &publisher{conn, p})
+}
+
+// publish publishes all messages in one transaction.
+func (p *publisher) publish(ctx context.Context, ms ...outbox.Message) (receipts []outbox.Receipt, err error) {
+	options := pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
+	err = pgx.BeginTxFunc(ctx, p.conn, options, func(tx pgx.Tx) error {
+		receipts, err = p.Publish(ctx, tx, ms...)
+		return err
+	})
+	return receipts, err
+}
+
+func (a *app) publishOne(ctx context.Context, p *publisher, m outbox.Message) error {
+	receipts, err := p.publish(ctx, m)
+	var refused *outbox.FieldError
+	if errors.As(err, &refused) {
+		return &failure{exitUsage, err}
+	}
+	if err != nil {
+		return err
+	}
+	r := receipts[0]
+	if a.json {
+		id := ""
+		if !r.Duplicate {
+			id = r.ID.String()
+		}
+		return a.printJSON(struct {
+			ID        string `json:"id,omitempty"`
+			Duplicate bool   `json:"duplicate"`
+		}{id, r.Duplicate})
+	}
+	if r.Duplicate {
+		a.tell("nothing published: a message with the dedup key %q is there already", m.DedupKey)
+		return nil
+	}
+	a.printf("%s\n", r.ID)
+	return nil
+}
+
+// messageFlags are the flags of a message.
+type messageFlags struct {
+	topic, key, payload, payloadFile, contentType, id, dedupKey string
+	delay, deliverAt, ttl, expiresAt, brokerTTL, maxAttempts    string
+	headers                                                     []string
+}
+
+var messageFlagNames = [...]string{"topic", "key", "payload", "payload-file", "content-type", "header", "id", "dedup-key",
+	"delay", "deliver-at", "ttl", "expires-at", "broker-ttl", "max-attempts"}
+
+func (f *messageFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.topic, "topic", "", "topic: tokens joined by dots")
+	flags.StringVar(&f.key, "key", "", "messages of one key are delivered in order")
+	flags.StringVar(&f.payload, "payload", "", "payload, as it is")
+	flags.StringVar(&f.payloadFile, "payload-file", "", "file that is the payload; - is standard input")
+	flags.StringVar(&f.contentType, "content-type", "", "content type of the payload")
+	flags.StringArrayVar(&f.headers, "header", nil, "header, as `name=value`; may be repeated")
+	flags.StringVar(&f.id, "id", "", "UUID of the message (default: a new one)")
+	flags.StringVar(&f.dedupKey, "dedup-key", "", "publish nothing while a message of the topic has this dedup key")
+	flags.StringVar(&f.delay, "delay", "", "deliver after this time, such as 10m")
+	flags.StringVar(&f.deliverAt, "deliver-at", "", "deliver at this time, in RFC 3339")
+	flags.StringVar(&f.ttl, "ttl", "", "do not deliver when this time is over, such as 1d")
+	flags.StringVar(&f.expiresAt, "expires-at", "", "do not deliver from this time on, in RFC 3339")
+	flags.StringVar(&f.brokerTTL, "broker-ttl", "", "how long a broker keeps the message")
+	flags.StringVar(&f.maxAttempts, "max-attempts", "", "attempts before it is dead, or unlimited (default: the relay's rule)")
+	cmd.MarkFlagsMutuallyExclusive("payload", "payload-file")
+}
+
+func (f *messageFlags) message() (m outbox.Message, err error) {
+	m = outbox.Message{Topic: f.topic, Key: f.key, Payload: []byte(f.payload), ContentType: f.contentType, DedupKey: f.dedupKey}
+	var errs []error
+	note := func(flag string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
+		}
+	}
+	note("delay", parseInto(&m.Delay, f.delay, outbox.ParseDuration))
+	note("ttl", parseInto(&m.TTL, f.ttl, outbox.ParseDuration))
+	note("broker-ttl", parseInto(&m.BrokerTTL, f.brokerTTL, outbox.ParseDuration))
+	note("deliver-at", parseInto(&m.DeliverAt, f.deliverAt, parseTime))
+	note("expires-at", parseInto(&m.ExpiresAt, f.expiresAt, parseTime))
+	note("id", parseInto(&m.ID, f.id, outbox.ParseID))
+	note("max-attempts", parseInto(&m.MaxAttempts, f.maxAttempts, parseAttempts))
+	note("payload-file", parseInto(&m.Payload, f.payloadFile, readFileOrStdin))
+	m.Headers, err = parseHeaders(f.headers)
+	note("header", err)
+	return m, errors.Join(errs...)
+}
+
+// parseInto sets what a flag says; an empty one leaves it.
+func parseInto[T any](to *T, text string, parse func(string) (T, error)) error {
+	if text == "" {
+		return nil
+	}
+	v, err := parse(text)
+	if err != nil {
+		return err
+	}
+	*to = v
+	return nil
+}
+
+func parseTime(text string) (time.Time, error) { return time.Parse(time.RFC3339, text) }
+
+func parseAttempts(text string) (int, error) {
+	if text == "unlimited" {
+		return outbox.Unlimited, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, errors.New("must be a whole number, 1 or more, or unlimited")
+	}
+	return n, nil
+}
+
+func parseHeaders(list []string) (map[string]string, error) {
+	headers := map[string]string{}
+	for _, entry := range list {
+		name, value, ok := strings.Cut(entry, "=")
+		if _, twice := headers[name]; !ok || twice {
+			return nil, fmt.Errorf("%q: must be name=value, each name once", entry)
+		}
+		headers[name] = value
+	}
+	return headers, nil
+}
+
+func readFileOrStdin(path string) ([]byte, error) {
+	if path == "-" {
+		path = os.Stdin.Name()
+	}
+	return os.ReadFile(path)
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outboxrelay/outbox"
+)
+
+func (a *app) runCommand() *cobra.Command {
+	var once bool
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run a relay",
+		Long: `Run a relay: it delivers messages until it is told to stop.
+
+SIGTERM or SIGINT stops it: it takes no new messages, gives back what it has not begun, waits up to the drain timeout
+for running deliveries and ends. A second signal cancels those at once. A database or a destination that is absent, at
+the start or later, is waited for.
+
+Behind PgBouncer in transaction mode, add default_query_exec_mode=exec to the database URL (or set
+max_prepared_statements in PgBouncer 1.21 or later), and give --database-listen-url a direct connection or set
+--notify off. outbox check tells whether all is well.
+
+Exit codes: 0 stopped as asked, 1 failed, 2 configuration, 5 stopped while a delivery was still running.`,
+		Example: `  # One destination, without a file:
+  outbox run --database-url postgres://localhost/shop --to stdout:
+
+  # Several destinations, from a file that outbox init began:
+  outbox run --config outbox.yaml
+
+  # Deliver all that is due and end, for cron:
+  outbox run --config outbox.yaml --once`,
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().BoolVar(&once, "once", false, "deliver all that is due, print the counts and end")
+	addSettings(cmd, scopeRelay)
+	cmd.RunE = action(func(cmd *cobra.Command, _ []string) error {
+		c, err := a.load(cmd)
+		if err != nil {
+			return err
+		}
+		return a.relay(cmd.Context(), c, once)
+	})
+	return cmd
+}
+
+func (a *app) relay(ctx context.Context, c *config, once bool) error {
+	if len(c.targets()) == 0 && !c.relay.DisableRelay {
+		return failf(exitUsage, "where to? Set --to, OUTBOX_TO, or destinations in the file of --config")
+	}
+	log := a.newLogger(c)
+	store, closeStore, err := c.openStore(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+	sinks, closeSinks, err := c.openSinks(ctx, sinkEnv{app: a, log: log})
+	if err != nil {
+		return err
+	}
+	defer closeSinks()
+	cfg := c.relay
+	cfg.Logger, cfg.Version = log, version()
+	relay, err := outbox.NewRelay(store, c.relayRoutes(sinks), &cfg)
+	if err != nil {
+		return err
+	}
+	ctx, end := stopOnSignals(ctx, log, relay.Abort)
+	defer end()
+	if once {
+		return a.runOnce(ctx, relay)
+	}
+	return abandoned(relay.Run(ctx))
+}
+
+// abandoned gives the error of work that was left behind its exit code.
+func abandoned(err error) error {
+	if errors.Is(err, outbox.ErrDrainTimeout) {
+		return &failure{exitAbandoned, err}
+	}
+	return err
+}
+
+func (a *app) runOnce(ctx context.Context, relay *outbox.Relay) error {
+	n, err := relay.RunUntilIdle(ctx)
+	if err != nil {
+		return abandoned(err)
+	}
+	if a.json {
+		return a.printJSON(map[string]int64{"delivered": n.Delivered, "dropped": n.Dropped, "expired": n.Expired,
+			"retried": n.Retried, "dead": n.Dead, "given_back": n.GivenBack, "fenced": n.Fenced})
+	}
+	a.tell("delivered %d, retried %d, dead %d, dropped %d, expired %d, given back %d",
+		n.Delivered, n.Retried, n.Dead, n.Dropped, n.Expired, n.GivenBack)
+	return nil
+}
+
+// openSinks makes the sinks of all destinations.
+func (c *config) openSinks(ctx context.Context, env sinkEnv) (sinks map[string]outbox.Sink, closeAll func(), err error) {
+	sinks = map[string]outbox.Sink{}
+	closeAll = func() {
+		for _, sink := range sinks {
+			if closer, ok := sink.(interface{ Close() }); ok {
+				closer.Close()
+			}
+		}
+	}
+	for _, d := range c.targets() {
+		relay := c.relay.WithDefaults()
+		env.topics, env.retry, env.attempts = c.topicsOf(d), &relay.Retry, relay.MaxAttempts
+		sink, err := d.open(ctx, env)
+		if err != nil {
+			closeAll()
+			return nil, nil, err
+		}
+		sinks[d.name] = sink
+	}
+	return sinks, closeAll, nil
+}
+
+// stopOnSignals ends the context at the first SIGTERM or SIGINT and calls second at the second; a third one has its
+// usual effect. end must be called.
+func stopOnSignals(ctx context.Context, log *slog.Logger, second func()) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for _, react := range []func(os.Signal){
+			func(s os.Signal) {
+				log.Info("stopping; a second signal cancels running deliveries", "signal", s.String())
+				cancel(fmt.Errorf("signal: %s", s))
+			},
+			func(s os.Signal) {
+				log.Warn("cancelling running deliveries", "signal", s.String())
+				second()
+			},
+		} {
+			select {
+			case s := <-signals:
+				react(s)
+			case <-done:
+				return
+			}
+		}
+		signal.Stop(signals)
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(done)
+		<-ended
+		cancel(nil)
+	}
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/pgstore"
+)
+
+func (a *app) statusCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show how the outbox is doing",
+		Long: `Show how the outbox is doing: how much waits, how fast it comes and goes, and what is wrong, each with the command to
+type next.
+
+It answers within about two seconds however many messages there are. Ready messages are counted up to 100,000; above
+that the number is the database's running count, marked ~, with the time since vacuum or analyze last corrected it. The
+other states are counted up to 100,000 and say 100,000+ above. The rates are of one sampled second: in counts published
+messages, out those that left the ready ones, be it delivered, dead or set aside for a retry.`,
+		Example: `  outbox status --database-url postgres://localhost/shop
+  outbox status --json | jq .ready.messages`,
+		Args: cobra.NoArgs,
+	}
+	addSettings(cmd, scopeDatabase)
+	cmd.RunE = action(func(cmd *cobra.Command, _ []string) error {
+		return a.withStore(cmd, func(ctx context.Context, _ *config, store *pgstore.Store) error {
+			st, err := store.Status(ctx)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(newStatus(&st))
+			}
+			a.printf("outbox on %s  schema %s version %d  %s\n", st.Database, st.Schema, st.SchemaVersion, utc(st.At).Format("2006-01-02 15:04:05Z"))
+			return a.printTable(statusRows(&st))
+		})
+	})
+	return cmd
+}
+
+// warning is something to look at, and the command to look with.
+type warning struct {
+	Text string `json:"text"`
+	Next string `json:"next"`
+}
+
+func warnings(st *outbox.Status) []warning {
+	list := []warning{}
+	live := st.LiveRelays()
+	if live == 0 && !st.Depths.Empty() {
+		list = append(list, warning{"no live relay: nothing is delivered", "outbox run"})
+	}
+	if live > 0 {
+		for _, t := range st.Unhandled {
+			more := ""
+			if t.AtLeast {
+				more = "+"
+			}
+			list = append(list, warning{fmt.Sprintf("topic %q: %s%s ready, no live relay handles it", t.Topic, count(t.Messages), more), "outbox relays"})
+		}
+	}
+	if h := st.Horizon; h != nil {
+		list = append(list, warning{fmt.Sprintf("vacuum horizon held %s by %s %s, %s", age(h.Age), h.Kind, h.Name, h.Text), releaseHorizon(h)})
+	}
+	return list
+}
+
+func releaseHorizon(h *outbox.HorizonHolder) string {
+	if h.Kind == "session" {
+		return fmt.Sprintf(`psql -c "select pg_terminate_backend(%s)"`, h.Name)
+	}
+	return fmt.Sprintf(`psql -c "rollback prepared '%s'"`, h.Name)
+}
+
+func statusRows(st *outbox.Status) [][]string {
+	rows := [][]string{{"behind", behind(st)}}
+	rows = append(rows, []string{"in flight", count(st.InFlight)},
+		[]string{"retrying", fmt.Sprintf("%s  scheduled %s  dead %s (+%s in the last hour)",
+			depth(st.Retrying), depth(st.Scheduled), depth(st.Dead), count(st.DeadLastHour))})
+	for _, d := range st.Destinations {
+		rows = append(rows, []string{d.Name, fmt.Sprintf("%s in flight  %d of %d relays", count(d.InFlight), d.Relays, st.LiveRelays())})
+	}
+	rows = append(rows, []string{"relays", relaySummary(st)})
+	for _, w := range warnings(st) {
+		rows = append(rows, []string{"warning", w.Text + "  → " + w.Next})
+	}
+	return rows
+}
+
+func behind(st *outbox.Status) string {
+	text := depth(st.Ready) + " ready"
+	if st.Ready.Estimated {
+		text += fmt.Sprintf(" (estimate, corrected %s ago)", age(st.Ready.Age))
+	}
+	if st.OldestEligible > 0 {
+		text += "  oldest eligible " + age(st.OldestEligible)
+	}
+	text += fmt.Sprintf("  in %s/s  out %s/s", rate(st.InPerSecond), rate(st.OutPerSecond))
+	if in := st.EmptyIn(); in > 0 {
+		text += "  empty in ~" + age(in)
+	}
+	return text
+}
+
+func rate(r float64) string {
+	if r > 0 && r < 10 {
+		return fmt.Sprintf("%.1f", r)
+	}
+	return count(int64(r + 0.5))
+}
+
+func relaySummary(st *outbox.Status) string {
+	if st.LiveRelays() == 0 {
+		return "none live"
+	}
+	newest := time.Duration(1<<63 - 1)
+	for _, r := range st.Relays {
+		if r.Live {
+			newest = min(newest, r.Seen)
+		}
+	}
+	return fmt.Sprintf("%d live, newest heartbeat %s ago", st.LiveRelays(), age(newest))
+}
+
+// statusJSON is status as JSON.
+type statusJSON struct {
+	Database              string            `json:"database"`
+	Schema                string            `json:"schema"`
+	SchemaVersion         int               `json:"schema_version"`
+	At                    time.Time         `json:"at"`
+	Ready                 depthJSON         `json:"ready"`
+	InFlight              int64             `json:"in_flight"`
+	Retrying              depthJSON         `json:"retrying"`
+	Scheduled             depthJSON         `json:"scheduled"`
+	Dead                  depthJSON         `json:"dead"`
+	DeadLastHour          int64             `json:"dead_last_hour"`
+	OldestEligibleSeconds float64           `json:"oldest_eligible_seconds"`
+	InPerSecond           float64           `json:"in_per_second"`
+	OutPerSecond          float64           `json:"out_per_second"`
+	EmptyInSeconds        float64           `json:"empty_in_seconds,omitempty"`
+	Destinations          []destinationJSON `json:"destinations"`
+	RelaysLive            int               `json:"relays_live"`
+	Relays                []relayJSON       `json:"relays"`
+	Unhandled             []unhandledJSON   `json:"unhandled"`
+	Warnings              []warning         `json:"warnings"`
+}
+
+type destinationJSON struct {
+	Name     string `json:"name"`
+	Relays   int    `json:"relays"`
+	InFlight int64  `json:"in_flight"`
+}
+
+type unhandledJSON struct {
+	Topic    string `json:"topic"`
+	Messages int64  `json:"messages"`
+	AtLeast  bool   `json:"at_least,omitempty"`
+}
+
+func newStatus(st *outbox.Status) statusJSON {
+	j := statusJSON{st.Database, st.Schema, st.SchemaVersion, utc(st.At), newDepth(st.Ready), st.InFlight, newDepth(st.Retrying),
+		newDepth(st.Scheduled), newDepth(st.Dead), st.DeadLastHour, round(st.OldestEligible), st.InPerSecond, st.OutPerSecond,
+		round(st.EmptyIn()), []destinationJSON{}, st.LiveRelays(), []relayJSON{}, []unhandledJSON{}, warnings(st)}
+	for _, d := range st.Destinations {
+		j.Destinations = append(j.Destinations, destinationJSON(d))
+	}
+	for _, r := range st.Relays {
+		j.Relays = append(j.Relays, newRelay(r))
+	}
+	for _, t := range st.Unhandled {
+		j.Unhandled = append(j.Unhandled, unhandledJSON(t))
+	}
+	return j
+}

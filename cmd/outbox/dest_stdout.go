@@ -1,0 +1,30 @@
+package main
+
+import (
+	"context"
+	"sync"
+
+	"github.com/outboxrelay/outbox"
+)
+
+// stdoutScheme writes each message to standard output, as a line that publish --file reads.
+func stdoutScheme() scheme {
+	return scheme{
+		names: []string{"stdout"},
+		form:  "stdout:",
+		open: func(_ context.Context, _ *destination, env sinkEnv) (outbox.Sink, error) {
+			return &stdoutSink{app: env.app}, nil
+		},
+	}
+}
+
+type stdoutSink struct {
+	app *app
+	mu  sync.Mutex
+}
+
+func (s *stdoutSink) Deliver(_ context.Context, d *outbox.Delivery) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.app.printJSON(newLine(d))
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/spell"
+)
+
+// destination is an entry of destinations in the file, or what the setting to names.
+type destination struct {
+	name    string
+	at      string // key in the file; empty for to
+	url     secret
+	lane    lane
+	options map[string]string // the scheme's, by name
+}
+
+// lane sizes a destination.
+type lane struct {
+	slots, batchSize int
+	batchBytes       int64
+}
+
+// scheme makes the sinks for one kind of destination. Each has a file of its own, dest_….go.
+type scheme struct {
+	names   []string // of URLs
+	form    string   // an example URL, without what is secret
+	options []option
+	// check reports what is wrong with a destination, without connecting. It may be nil.
+	check func(d *destination, url string) error
+	// open makes the sink; it need not connect, and must not wait for a connection. What it returns may be
+	// an outbox.Preflighter, for the command check, and have Close().
+	open func(ctx context.Context, d *destination, env sinkEnv) (outbox.Sink, error)
+}
+
+// sinkEnv is what sinks get from the program.
+type sinkEnv struct {
+	app      *app
+	log      *slog.Logger
+	topics   []string            // patterns of the routes to the destination
+	retry    *outbox.RetryPolicy // with attempts: how long a message may be sent again; nil: not known
+	attempts int
+}
+
+// option is a setting of a kind of destination.
+type option struct {
+	name, def, usage string
+	boolean          bool
+}
+
+func (o option) check(text string) error {
+	if o.boolean && text != "true" && text != "false" {
+		return errors.New("must be true or false")
+	}
+	return nil
+}
+
+// schemes are all kinds of destinations.
+func schemes() []scheme {
+	return []scheme{
+		natsScheme(),
+		stdoutScheme(),
+	}
+}
+
+func schemeForms() string {
+	var forms []string
+	for _, s := range schemes() {
+		forms = append(forms, s.form)
+	}
+	return strings.Join(forms, ", ")
+}
+
+func schemeOptions() (all []option) {
+	for _, s := range schemes() {
+		for _, o := range s.options {
+			if !slices.ContainsFunc(all, func(known option) bool { return known.name == o.name }) {
+				all = append(all, o)
+			}
+		}
+	}
+	return all
+}
+
+// resolve reads the URL and finds its scheme.
+func (d *destination) resolve() (*scheme, string, error) {
+	text, err := d.url.read()
+	if err != nil {
+		return nil, "", err
+	}
+	if text == "" {
+		return nil, "", errors.New("needs a url or url_file")
+	}
+	name, _, isURL := strings.Cut(text, ":")
+	if !isURL || strings.ContainsAny(name, "/@ ") {
+		return nil, "", fmt.Errorf("is no URL such as %s", schemeForms())
+	}
+	var names []string
+	for _, s := range schemes() {
+		if slices.Contains(s.names, name) {
+			return &s, text, nil
+		}
+		names = append(names, s.names...)
+	}
+	if nearest := spell.Nearest(name, names); nearest != "" {
+		return nil, "", fmt.Errorf("scheme %q is unknown; did you mean %s?", name, nearest)
+	}
+	return nil, "", fmt.Errorf("scheme %q is unknown; there is %s", name, strings.Join(names, ", "))
+}
+
+// problem is what is wrong with the destination, nil if it can be opened.
+func (d *destination) problem() error {
+	s, url, err := d.resolve()
+	if err != nil {
+		return err
+	}
+	for name := range d.options {
+		if !slices.ContainsFunc(s.options, func(o option) bool { return o.name == name }) {
+			return fmt.Errorf("%s is no option of %s", name, s.form)
+		}
+	}
+	if s.check != nil {
+		return s.check(d, url)
+	}
+	return nil
+}
+
+func (d *destination) open(ctx context.Context, env sinkEnv) (outbox.Sink, error) {
+	s, _, err := d.resolve()
+	if err != nil {
+		return nil, fmt.Errorf("destination %s: %w", d.name, err)
+	}
+	sink, err := s.open(ctx, d, env)
+	if err != nil {
+		return nil, fmt.Errorf("open destination %s: %w", d.name, err)
+	}
+	return sink, nil
+}

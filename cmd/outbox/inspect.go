@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/pgstore"
+)
+
+// withStore loads the configuration and calls do with a store that nobody relays from.
+func (a *app) withStore(cmd *cobra.Command, do func(ctx context.Context, c *config, store *pgstore.Store) error) error {
+	c, err := a.load(cmd)
+	if err != nil {
+		return err
+	}
+	store, closeStore, err := c.openStore(cmd.Context(), slog.New(slog.NewTextHandler(io.Discard, nil)))
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+	return do(cmd.Context(), c, store)
+}
+
+// depthJSON is a depth; estimated and at_least say how it is meant.
+type depthJSON struct {
+	Messages   int64   `json:"messages"`
+	Estimated  bool    `json:"estimated,omitempty"`
+	AtLeast    bool    `json:"at_least,omitempty"`
+	AgeSeconds float64 `json:"age_seconds,omitempty"`
+}
+
+func newDepth(d outbox.Depth) depthJSON {
+	return depthJSON{d.Messages, d.Estimated, d.AtLeast, round(d.Age)}
+}
+
+// round gives seconds with milliseconds.
+func round(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
+
+func utc(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
+type relayJSON struct {
+	ID               string           `json:"id"`
+	Host             string           `json:"host"`
+	PID              int              `json:"pid"`
+	Version          string           `json:"version"`
+	Engine           string           `json:"engine"`
+	Live             bool             `json:"live"`
+	StartedAt        time.Time        `json:"started_at"`
+	SeenSeconds      float64          `json:"seen_seconds"`
+	LeaseLeftSeconds float64          `json:"lease_left_seconds"`
+	InFlight         int64            `json:"in_flight"`
+	Destinations     []laneJSON       `json:"destinations"`
+	Counters         map[string]int64 `json:"counters"`
+}
+
+type laneJSON struct {
+	Name     string   `json:"name"`
+	Topics   []string `json:"topics"`
+	InFlight int64    `json:"in_flight"`
+}
+
+func newRelay(r outbox.RelayStatus) relayJSON {
+	j := relayJSON{r.ID.String(), r.Host, r.PID, r.Version, r.Engine, r.Live, utc(r.StartedAt), round(r.Seen),
+		round(r.LeaseLeft), r.InFlight, []laneJSON{}, r.Counters}
+	for _, l := range r.Lanes {
+		topics := []string{}
+		for _, p := range l.Topics {
+			if p.In {
+				topics = append(topics, p.Pattern)
+			}
+		}
+		j.Destinations = append(j.Destinations, laneJSON{l.Destination, topics, l.InFlight})
+	}
+	return j
+}
+
+// count writes a number with separators: 1,984,210.
+func count(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// depth writes a depth: 17, ~1,984,210 for an estimate, 100,000+ for at least.
+func depth(d outbox.Depth) string {
+	switch {
+	case d.Estimated:
+		return "~" + count(d.Messages)
+	case d.AtLeast:
+		return count(d.Messages) + "+"
+	}
+	return count(d.Messages)
+}
+
+// age writes a duration as people say it: 41m, 6h02m, 3d04h.
+func age(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(time.Second).String()
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d/time.Minute))
+	case d < day:
+		return fmt.Sprintf("%dh%02dm", int(d/time.Hour), int(d%time.Hour/time.Minute))
+	}
+	return fmt.Sprintf("%dd%02dh", int(d/day), int(d%day/time.Hour))
+}

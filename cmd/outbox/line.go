@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/outboxrelay/outbox"
+)
+
+// line is a message as JSON: what publish reads, and what is written about messages.
+type line struct {
+	ID               string            `json:"id,omitempty"`
+	Topic            string            `json:"topic"`
+	Key              string            `json:"key,omitempty"`
+	ContentType      string            `json:"content_type,omitempty"`
+	Headers          map[string]string `json:"headers,omitempty"`
+	Payload          json.RawMessage   `json:"payload,omitempty"`
+	PayloadBase64    *string           `json:"payload_base64,omitempty"`
+	DedupKey         string            `json:"dedup_key,omitempty"`
+	DelaySeconds     float64           `json:"delay_seconds,omitempty"`
+	DeliverAt        *time.Time        `json:"deliver_at,omitempty"`
+	TTLSeconds       float64           `json:"ttl_seconds,omitempty"`
+	ExpiresAt        *time.Time        `json:"expires_at,omitempty"`
+	BrokerTTLSeconds float64           `json:"broker_ttl_seconds,omitempty"`
+	MaxAttempts      attempts          `json:"max_attempts,omitempty"`
+
+	// What is written and, read again, changes nothing: the past of a message is not published.
+	Seq         int64      `json:"seq,omitempty"`
+	Attempt     int        `json:"attempt,omitempty"`
+	Generation  int        `json:"generation,omitempty"`
+	PublishedAt *time.Time `json:"published_at,omitempty"`
+}
+
+// attempts is a number of attempts, or "unlimited".
+type attempts int
+
+func (n attempts) MarshalJSON() ([]byte, error) {
+	if n == outbox.Unlimited {
+		return []byte(`"unlimited"`), nil
+	}
+	return json.Marshal(int(n))
+}
+
+func (n *attempts) UnmarshalJSON(text []byte) error {
+	if string(text) == `"unlimited"` {
+		*n = outbox.Unlimited
+		return nil
+	}
+	if json.Unmarshal(text, (*int)(n)) != nil {
+		return errors.New(`max_attempts must be a whole number or "unlimited"`)
+	}
+	return nil
+}
+
+const jsonType = "application/json"
+
+// newLine is a delivered message.
+func newLine(d *outbox.Delivery) line {
+	published := d.PublishedAt.UTC()
+	l := line{ID: d.ID.String(), Topic: d.Topic, Key: d.Key, ContentType: d.ContentType, DedupKey: d.DedupKey,
+		MaxAttempts: attempts(d.MaxAttempts), BrokerTTLSeconds: d.BrokerTTL.Seconds(), Seq: d.Seq, Attempt: d.Attempt,
+		Generation: d.Generation, PublishedAt: &published}
+	for name, value := range d.Headers {
+		if l.Headers == nil {
+			l.Headers = map[string]string{}
+		}
+		l.Headers[name] = value
+	}
+	l.setPayload(d.Payload)
+	return l
+}
+
+// setPayload shows JSON as it is. Encoding would compact it, so what is written with spaces goes as base64 too:
+// payloads are bytes, and come back unchanged.
+func (l *line) setPayload(payload []byte) {
+	var compact bytes.Buffer
+	if json.Compact(&compact, payload) == nil && bytes.Equal(compact.Bytes(), payload) {
+		l.Payload = payload
+		return
+	}
+	text := base64.StdEncoding.EncodeToString(payload)
+	l.PayloadBase64 = &text
+}
+
+// parseLine reads a message from JSON; keys that are not known are refused.
+func parseLine(text []byte) (outbox.Message, error) {
+	var l line
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&l); err != nil {
+		return outbox.Message{}, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return outbox.Message{}, errors.New("more than one value on the line")
+	}
+	return l.message()
+}
+
+func (l *line) message() (m outbox.Message, err error) {
+	m = outbox.Message{Topic: l.Topic, Key: l.Key, ContentType: l.ContentType, Headers: l.Headers, DedupKey: l.DedupKey,
+		Delay: seconds(l.DelaySeconds), TTL: seconds(l.TTLSeconds), BrokerTTL: seconds(l.BrokerTTLSeconds),
+		MaxAttempts: int(l.MaxAttempts)}
+	if l.DeliverAt != nil {
+		m.DeliverAt = *l.DeliverAt
+	}
+	if l.ExpiresAt != nil {
+		m.ExpiresAt = *l.ExpiresAt
+	}
+	if l.ID != "" {
+		if m.ID, err = outbox.ParseID(l.ID); err != nil {
+			return m, fmt.Errorf("id %q: is no UUID", l.ID)
+		}
+	}
+	switch {
+	case l.Payload != nil && l.PayloadBase64 != nil:
+		return m, errors.New("payload and payload_base64 exclude each other")
+	case l.PayloadBase64 != nil:
+		if m.Payload, err = base64.StdEncoding.DecodeString(*l.PayloadBase64); err != nil {
+			return m, fmt.Errorf("payload_base64: %w", err)
+		}
+	case l.Payload != nil:
+		m.Payload = l.Payload
+		m.ContentType = jsonContentType(m)
+	}
+	return m, nil
+}
+
+// jsonContentType is what a JSON payload has when nothing else is said, as with publish_json of SQL.
+func jsonContentType(m outbox.Message) string {
+	if m.ContentType != "" {
+		return m.ContentType
+	}
+	for name := range m.Headers {
+		if strings.EqualFold(name, "content-type") {
+			return ""
+		}
+	}
+	return jsonType
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

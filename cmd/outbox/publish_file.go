@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/outboxrelay/outbox"
+)
+
+// fileRun is the publishing of a file.
+type fileRun struct {
+	app                   *app
+	p                     *publisher
+	batch                 int
+	began, talk           time.Time
+	published, duplicates int64
+	committed             int // the last line of the last batch
+}
+
+const talkInterval = 2 * time.Second
+
+// publishFile publishes a file's lines batch by batch.
+func (a *app) publishFile(ctx context.Context, p *publisher, path string, batch int) error {
+	in := os.Stdin
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		in = f
+	}
+	now := time.Now()
+	r := &fileRun{app: a, p: p, batch: batch, began: now, talk: now.Add(talkInterval)}
+	err := r.publish(ctx, in)
+	if err != nil && r.committed > 0 {
+		err = fmt.Errorf("%w; everything up to line %d is published", err, r.committed)
+	}
+	if err != nil {
+		return err
+	}
+	return r.report()
+}
+
+func (r *fileRun) publish(ctx context.Context, in io.Reader) error {
+	reader := bufio.NewReaderSize(in, 1<<16)
+	var pending []outbox.Message
+	for number := 1; ; number++ {
+		text, err := reader.ReadBytes('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("read line %d: %w", number, err)
+		}
+		last := err != nil
+		if text = bytes.TrimSpace(text); len(text) > 0 {
+			m, err := parseLine(text)
+			if err != nil {
+				return fmt.Errorf("line %d: %w", number, err)
+			}
+			pending = append(pending, m)
+		}
+		if len(pending) == r.batch || last && len(pending) > 0 {
+			if err := r.send(ctx, number, pending); err != nil {
+				return err
+			}
+			pending = pending[:0]
+		}
+		if last {
+			return nil
+		}
+	}
+}
+
+// send publishes a batch that ends with the line of that number.
+func (r *fileRun) send(ctx context.Context, number int, ms []outbox.Message) error {
+	receipts, err := r.p.publish(ctx, ms...)
+	if err != nil {
+		return fmt.Errorf("lines %d to %d: %w", r.committed+1, number, err)
+	}
+	r.committed = number
+	for _, receipt := range receipts {
+		if receipt.Duplicate {
+			r.duplicates++
+		} else {
+			r.published++
+		}
+	}
+	if now := time.Now(); now.After(r.talk) {
+		r.app.tell("published %s, %s/s", count(r.published), rate(float64(r.published)/now.Sub(r.began).Seconds()))
+		r.talk = now.Add(talkInterval)
+	}
+	return nil
+}
+
+func (r *fileRun) report() error {
+	took := time.Since(r.began)
+	if r.app.json {
+		return r.app.printJSON(struct {
+			Published  int64   `json:"published"`
+			Duplicates int64   `json:"duplicates"`
+			Seconds    float64 `json:"seconds"`
+		}{r.published, r.duplicates, round(took)})
+	}
+	r.app.tell("published %s, duplicates %s, in %s", count(r.published), count(r.duplicates), age(took))
+	if r.published+r.duplicates == 0 {
+		return failf(exitNothing, "the file holds no message")
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+)
+
+// secret is a URL that may hold a password: given as text, or in a file that is read whenever it is needed, because
+// whoever rotates the password replaces the file.
+type secret struct{ text, file string }
+
+func (s secret) isSet() bool { return s.text != "" || s.file != "" }
+
+func (s secret) read() (string, error) {
+	if s.file == "" {
+		return s.text, nil
+	}
+	text, err := os.ReadFile(s.file)
+	if err != nil {
+		return "", fmt.Errorf("read secret: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+const masked = "***"
+
+var (
+	dsnPassword = regexp.MustCompile(`(?i)\b((?:ssl)?password|passfile)\s*=\s*('(?:[^'\\]|\\.)*'|\S+)`)
+	secretName  = regexp.MustCompile(`(?i)password|token|secret|key`)
+)
+
+// mask returns a URL or connection string without what must not be shown. What it does not understand it shows
+// nothing of.
+func mask(text string) string {
+	if text == "" {
+		return ""
+	}
+	if strings.Contains(text, "=") && !strings.Contains(text, "://") {
+		return dsnPassword.ReplaceAllString(text, "$1="+masked)
+	}
+	if list := strings.Split(text, ","); len(list) > 1 && strings.Count(text, "://") == len(list) {
+		for i := range list {
+			list[i] = mask(list[i])
+		}
+		return strings.Join(list, ",")
+	}
+	u, err := url.Parse(text)
+	// An @ without a user before it: something in the password was not escaped.
+	if err != nil || u.Scheme == "" || u.User == nil && strings.Contains(text, "@") {
+		return masked
+	}
+	return maskURL(u)
+}
+
+func maskURL(u *url.URL) string {
+	c := *u
+	user := ""
+	if u.User != nil {
+		c.User = nil
+		user = url.User(u.User.Username()).String() + ":" + masked + "@"
+		// A name without a password is a token, unless it is PostgreSQL's, which may need none.
+		if _, has := u.User.Password(); !has {
+			user = masked + "@"
+			if strings.HasPrefix(u.Scheme, "postgres") {
+				user = u.User.String() + "@"
+			}
+		}
+	}
+	c.RawQuery = maskQuery(u.RawQuery)
+	head, rest, found := strings.Cut(c.String(), "//")
+	if !found || user == "" {
+		return c.String()
+	}
+	return head + "//" + user + rest
+}
+
+func maskQuery(query string) string {
+	if query == "" {
+		return ""
+	}
+	pairs := strings.Split(query, "&")
+	for i, pair := range pairs {
+		if name, _, _ := strings.Cut(pair, "="); secretName.MatchString(name) {
+			pairs[i] = name + "=" + masked
+		}
+	}
+	return strings.Join(pairs, "&")
+}

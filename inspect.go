@@ -1,0 +1,133 @@
+package outbox
+
+import (
+	"context"
+	"time"
+)
+
+// Inspector tells how an outbox is doing. Its queries are bounded: they answer within about a second however many
+// messages there are, and take no lock that publishing, claiming or settling would wait for. All methods may be
+// called concurrently, without a relay.
+type Inspector interface {
+	// Depths counts the messages by state.
+	Depths(ctx context.Context) (Depths, error)
+	// Status is everything that a first look needs. It takes two samples, a second apart.
+	Status(ctx context.Context) (Status, error)
+	// Relays lists the registered relays, the oldest first, also those whose lease has lapsed and that no claim
+	// has removed yet.
+	Relays(ctx context.Context) ([]RelayStatus, error)
+}
+
+// Depth is how many messages there are of a kind: counted up to a bound, estimated above it.
+type Depth struct {
+	Messages int64
+	// Estimated: Messages is the database's own running count, which misses what ended in the last second, and
+	// what a crash of the database made it forget until the next vacuum.
+	Estimated bool
+	// AtLeast: there are more, and nobody knows how many.
+	AtLeast bool
+	// Age is the time since vacuum or analyze last corrected the running count. Zero unless Estimated.
+	Age time.Duration
+}
+
+// Depths are the messages by state. One that a relay holds is in flight and not counted elsewhere.
+type Depths struct {
+	Ready     Depth // to be delivered now
+	InFlight  int64 // held by relays
+	Retrying  Depth // failed before, wait for their next attempt
+	Scheduled Depth // never tried, not to be delivered yet
+	Dead      Depth
+}
+
+// Empty reports whether nothing is left to deliver, dead letters apart.
+func (d Depths) Empty() bool {
+	return d.Ready.Messages+d.InFlight+d.Retrying.Messages+d.Scheduled.Messages == 0
+}
+
+// Status is a look at an outbox.
+type Status struct {
+	Depths
+	Database      string
+	Schema        string
+	SchemaVersion int
+	At            time.Time // the database's clock
+	// DeadLastHour are the dead letters of the last hour among the first 100,000.
+	DeadLastHour int64
+	// OldestEligible is how long the message that has waited longest could have been delivered already. Zero:
+	// there is none. One that a relay holds does not count.
+	OldestEligible time.Duration
+	// InPerSecond are messages published, OutPerSecond messages that left the ready ones: delivered, dead or set
+	// aside for a retry. Both are of the sampled second.
+	InPerSecond, OutPerSecond float64
+	Destinations              []DestinationStatus
+	Relays                    []RelayStatus
+	// Unhandled are topics that have ready messages and that no live relay delivers, the most frequent first, as
+	// far as the oldest and newest 10,000 ready messages tell. Their messages stay at the front, so they show.
+	Unhandled []TopicDepth
+	// Horizon is what keeps vacuum from removing old row versions of this database for longer than five minutes.
+	Horizon *HorizonHolder
+}
+
+// EmptyIn is how long the ready messages take at the sampled rates. Zero: they do not get fewer, or there are none.
+func (s *Status) EmptyIn() time.Duration {
+	fewer := s.OutPerSecond - s.InPerSecond
+	if fewer <= 0 {
+		return 0
+	}
+	return time.Duration(float64(s.Ready.Messages) / fewer * float64(time.Second))
+}
+
+// LiveRelays counts the relays whose lease lasts.
+func (s *Status) LiveRelays() (n int) {
+	for _, r := range s.Relays {
+		if r.Live {
+			n++
+		}
+	}
+	return n
+}
+
+// DestinationStatus is a destination as the live relays see it together.
+type DestinationStatus struct {
+	Name     string
+	Relays   int // live ones that deliver to it
+	InFlight int64
+}
+
+// TopicDepth is how many messages of a topic were seen.
+type TopicDepth struct {
+	Topic    string
+	Messages int64
+	AtLeast  bool // the sample ended before the topic's messages did
+}
+
+// HorizonHolder is the oldest transaction, prepared transaction or replication slot that vacuum waits for.
+type HorizonHolder struct {
+	Kind string // "session", "prepared transaction", "replication slot"
+	Name string // the session's process id, the transaction's or slot's name
+	Age  time.Duration
+	Text string // application and state
+}
+
+// RelayStatus is a registered relay, by the database's clock.
+type RelayStatus struct {
+	ID        ID
+	Host      string
+	PID       int
+	Version   string
+	Engine    string
+	Live      bool // its lease lasts
+	StartedAt time.Time
+	Seen      time.Duration // since its last heartbeat
+	LeaseLeft time.Duration // negative: lapsed
+	InFlight  int64
+	Lanes     []RelayLane
+	Counters  map[string]int64 // as of its last heartbeat
+}
+
+// RelayLane is what a relay does for one destination.
+type RelayLane struct {
+	Destination string
+	Topics      TopicSet
+	InFlight    int64
+}
