@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/outboxrelay/outbox/internal/failpoint"
 )
 
 // call is one statement of an exchange.
@@ -46,6 +48,9 @@ func exchange(ctx context.Context, conn *pgx.Conn, groups ...[]call) []error {
 	}
 	if err := pipeline.Flush(); err != nil {
 		return fail(errors.Join(err, pipeline.Close()))
+	}
+	if failpoint.Enabled {
+		failpoint.Hit("sent." + groups[0][len(groups[0])-2].statement.file)
 	}
 	for i, group := range groups {
 		errs[i] = receive(conn, pipeline, group)
@@ -136,9 +141,14 @@ func readRows(conn *pgx.Conn, reader *pgconn.ResultReader, c call) error {
 
 // transaction puts begin, the server-side deadlines and commit around calls.
 func (s *Store) transaction(calls ...call) []call {
+	return s.transactionWithin(lockDeadline, calls...)
+}
+
+// transactionWithin is transaction with another deadline for locks.
+func (s *Store) transactionWithin(locks string, calls ...call) []call {
 	group := make([]call, 0, len(calls)+3)
 	group = append(group, call{statement: s.sql.begin},
-		call{statement: s.sql.deadlines, args: []any{statementDeadline, lockDeadline}})
+		call{statement: s.sql.deadlines, args: []any{statementDeadline, locks}})
 	group = append(group, calls...)
 	return append(group, call{statement: s.sql.commit})
 }

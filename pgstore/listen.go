@@ -13,14 +13,14 @@ import (
 
 // Notifications are a hint and never the truth: whatever happens to this connection, relays poll.
 const (
-	listenPing      = 10 * time.Second // silence after which the connection is asked whether it still lives
-	listenPatience  = 3 * time.Second  // for each answer on it
+	listenPing      = 5 * time.Second // silence after which the connection is asked whether it still lives
+	listenPatience  = 3 * time.Second // for each answer on it
 	listenFirstWait = 100 * time.Millisecond
 	listenLastWait  = 5 * time.Second
 )
 
 // errSilent: LISTEN succeeded and a notification of our own did not arrive.
-var errSilent = errors.New("notifications do not arrive; is there a pooler in transaction mode? Set ListenURL, or Notify to NotifyOff")
+var errSilent = errors.New("notifications do not arrive; is there a pooler in transaction mode? Listen by a direct connection (database.listen_url), or not at all (notify: off)")
 
 // Wait returns at a wake-up or at the time; see outbox.Store.
 func (s *Store) Wait(ctx context.Context, seen uint64, until time.Time) (uint64, error) {

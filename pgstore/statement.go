@@ -12,6 +12,7 @@ var queryFiles embed.FS
 
 // statement is one SQL statement and the types of its parameters.
 type statement struct {
+	file   string // in queries
 	name   string // of the prepared statement; has the schema in it, since pools may be shared
 	sql    string
 	params []uint32
@@ -39,6 +40,7 @@ func newStatements(schema string) (*statements, error) {
 		uuids     = pgtype.UUIDArrayOID
 		jsonb     = pgtype.JSONBOID
 		interval_ = pgtype.IntervalOID
+		timestamp = pgtype.TimestamptzOID
 	)
 	s := &statements{}
 	for _, d := range []struct {
@@ -51,12 +53,12 @@ func newStatements(schema string) (*statements, error) {
 		{&s.deadlines, "deadlines", []uint32{text, text}},
 		{&s.asyncCommit, "async_commit", nil},
 		{&s.claim, "claim", []uint32{uuid, text, uuid, integer, bigint, boolean, jsonb, bigint,
-			integer, boolean, texts, bigints, bigints, bigint, bigint, boolean}},
+			boolean, integer, boolean, timestamp, bigint, integer, texts, bigints, bigints, integer, bigint, bigint, boolean}},
 		{&s.fetch, "fetch", []uint32{uuid, uuid}},
-		{&s.sweep, "sweep", []uint32{uuid, text, bigint, bigint, integer}},
+		{&s.sweep, "sweep", []uint32{uuid, text, text, bigint, bigint, integer}},
 		{&s.endFrozenClaim, "end_frozen_claim", nil},
-		{&s.settleDelivered, "settle_delivered", []uint32{uuid, bigints}},
-		{&s.settle, "settle", []uint32{uuid, bigints, bigints, texts, integers, bigints, texts, texts, boolean}},
+		{&s.settleDelivered, "settle_delivered", []uint32{uuid, bigints, uuids}},
+		{&s.settle, "settle", []uint32{uuid, bigints, uuids, bigints, texts, integers, bigints, texts, texts, boolean}},
 		{&s.beat, "beat", []uint32{uuid, bigint, interval_, uuids, boolean, jsonb, jsonb, boolean,
 			text, integer, text, text, jsonb, text}},
 		{&s.holders, "holders", []uint32{uuid}},
@@ -67,7 +69,7 @@ func newStatements(schema string) (*statements, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read statement %s: %w", d.file, err)
 		}
-		*d.to = statement{name: schema + "_" + d.file, sql: render(string(sql), schema), params: d.params}
+		*d.to = statement{file: d.file, name: schema + "_" + d.file, sql: render(string(sql), schema), params: d.params}
 	}
 	return s, nil
 }
