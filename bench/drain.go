@@ -45,10 +45,12 @@ func drainScenario() scenario {
 	return sc
 }
 
-// drainRun is a backlog and the relays that drain it. The sink does nothing if it is nil.
+// drainRun is a backlog and the relays that drain it. The sink does nothing if it is nil; to makes another kind,
+// which tells the tally itself.
 type drainRun struct {
 	rows, keys, relays, slots int
 	sink                      func(ctx context.Context, d *outbox.Delivery) error
+	to                        func(t *tally) outbox.Sink
 }
 
 // drain measures from the start of the relays to the settlement of the last message.
@@ -82,14 +84,19 @@ func (b *bench) drain(ctx context.Context, run drainRun) (sample, error) {
 
 // route sends everything to the sink, which tells the tally.
 func (run drainRun) route(t *tally) outbox.Route {
-	sink := outbox.SinkFunc(func(ctx context.Context, d *outbox.Delivery) error {
+	to := outbox.Route{Name: "bench", Topics: []string{">"}, Slots: run.slots, BatchSize: drainBatch}
+	if run.to != nil {
+		to.Sink = run.to(t)
+		return to
+	}
+	to.Sink = outbox.SinkFunc(func(ctx context.Context, d *outbox.Delivery) error {
 		t.deliver(d.Seq)
 		if run.sink == nil {
 			return nil
 		}
 		return run.sink(ctx, d)
 	})
-	return outbox.Route{Name: "bench", Topics: []string{">"}, Sink: sink, Slots: run.slots, BatchSize: drainBatch}
+	return to
 }
 
 // plainDrain is the reference: no claims, no order, no other relay.

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/natssink"
 	"github.com/outboxrelay/outbox/pgstore"
 )
 
@@ -23,6 +24,9 @@ func latencyScenario() scenario {
 		cases: []benchCase{
 			{name: "notifications on", run: latencyWith(pgstore.NotifyPublish)},
 			{name: "notifications off", run: latencyWith(pgstore.NotifyOff)},
+			{name: "to the stream's acknowledgement", run: withStream(func(ctx context.Context, b *bench, sink *natssink.Sink) (sample, error) {
+				return b.latency(ctx, pgstore.NotifyPublish, func(t *tally, ts *times) outbox.Route { return timedAck(sink, t, ts) })
+			})},
 		},
 	}
 }
@@ -40,37 +44,40 @@ func newTimes(n int) *times {
 func (ts *times) now() int64 { return int64(time.Since(ts.begin)) }
 
 func latencyWith(notify pgstore.NotifyMode) func(ctx context.Context, b *bench) (sample, error) {
-	return func(ctx context.Context, b *bench) (_ sample, err error) {
-		s, n := b.server, int(b.opt.latencyFor.Seconds()*float64(b.opt.rate))
-		if err := s.empty(ctx); err != nil {
-			return sample{}, err
-		}
-		publish, err := publisher(notify)
-		if err != nil {
-			return sample{}, err
-		}
-		t, ts, w := newTally(n, 0), newTimes(n), &wire{}
-		pool, err := s.pool(ctx, writers, w)
-		if err != nil {
-			return sample{}, err
-		}
-		defer pool.Close()
-		m, err := s.startMeter(ctx, w)
-		if err != nil {
-			return sample{}, err
-		}
-		f, err := s.startFleet(ctx, fleetConfig{relays: 1, route: timedRoute(t, ts), notify: notify, tally: t, wire: w})
-		if err != nil {
-			return sample{}, err
-		}
-		took, err := publishAtRate(ctx, pool, f, b.opt.rate, t, ts, publish)
-		u, errStop := m.stop(ctx)
-		if err := errors.Join(err, errStop, f.stop()); err != nil {
-			return sample{}, err
-		}
-		left, err := s.left(ctx)
-		return sample{float64(n) / took.Seconds(), append(ts.figures(b.opt.rate), u.figures(n)...), t.faults(left)}, err
+	return func(ctx context.Context, b *bench) (sample, error) { return b.latency(ctx, notify, timedRoute) }
+}
+
+// latency publishes at a fixed rate and delivers by the route, which notes when each message arrives.
+func (b *bench) latency(ctx context.Context, notify pgstore.NotifyMode, route func(*tally, *times) outbox.Route) (_ sample, err error) {
+	s, n := b.server, int(b.opt.latencyFor.Seconds()*float64(b.opt.rate))
+	if err := s.empty(ctx); err != nil {
+		return sample{}, err
 	}
+	publish, err := publisher(notify)
+	if err != nil {
+		return sample{}, err
+	}
+	t, ts, w := newTally(n, 0), newTimes(n), &wire{}
+	pool, err := s.pool(ctx, writers, w)
+	if err != nil {
+		return sample{}, err
+	}
+	defer pool.Close()
+	m, err := s.startMeter(ctx, w)
+	if err != nil {
+		return sample{}, err
+	}
+	f, err := s.startFleet(ctx, fleetConfig{relays: 1, route: route(t, ts), notify: notify, tally: t, wire: w})
+	if err != nil {
+		return sample{}, err
+	}
+	took, err := publishAtRate(ctx, pool, f, b.opt.rate, t, ts, publish)
+	u, errStop := m.stop(ctx)
+	if err := errors.Join(err, errStop, f.stop()); err != nil {
+		return sample{}, err
+	}
+	left, err := s.left(ctx)
+	return sample{float64(n) / took.Seconds(), append(ts.figures(b.opt.rate), u.figures(n)...), t.faults(left)}, err
 }
 
 // timedRoute notes when its handler is called.

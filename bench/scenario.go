@@ -48,7 +48,7 @@ type figure struct {
 type faults struct{ lost, duplicates, disorder int64 }
 
 func scenarios() []scenario {
-	return []scenario{drainScenario(), publishScenario(), latencyScenario(), handlersScenario(), relaysScenario()}
+	return []scenario{drainScenario(), publishScenario(), latencyScenario(), handlersScenario(), relaysScenario(), jetstreamScenario()}
 }
 
 func scenarioNames() (names []string) {
