@@ -1,24 +1,32 @@
-# The packages of the core run under the race detector; it makes the others slower than it is worth.
+# The packages of the core run under the race detector, which makes the others slower than it is worth, and those that
+# kill processes at named points are built with these points. MODULES are nested ones, which ./... leaves out.
 GO         ?= go
 RACED      := . ./pgstore
+POINTED    := ./internal/e2e ./internal/crashtest ./internal/failpoint
+MODULES    := examples/orm
 TESTFLAGS  ?= -timeout 30m
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-short race lint fmt fmt-check vet staticcheck tidy-check
+.PHONY: help test test-short race bench lint fmt fmt-check vet staticcheck tidy-check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: ## run all tests, those of the core with the race detector
-	$(GO) test $(TESTFLAGS) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED))")
+	$(GO) test $(TESTFLAGS) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED) $(POINTED))")
 	$(GO) test $(TESTFLAGS) -race $(RACED)
+	$(GO) test $(TESTFLAGS) -tags failpoint $(POINTED)
+	for m in $(MODULES); do $(GO) -C $$m test $(TESTFLAGS) ./... || exit 1; done
 
 test-short: ## run the tests that take seconds
 	$(GO) test $(TESTFLAGS) -short ./...
 
 race: ## run all tests with the race detector
 	$(GO) test $(TESTFLAGS) -race ./...
+
+bench: ## measure on a private server, in ten minutes; BENCHFLAGS=-short takes one or two, see docs/benchmarks.md
+	$(GO) run ./bench $(BENCHFLAGS)
 
 lint: fmt-check vet staticcheck tidy-check ## check the source without running it
 
@@ -31,10 +39,13 @@ fmt-check: ## fail when a file is not formatted
 vet: ## run go vet, with and without failpoints
 	$(GO) vet ./...
 	$(GO) vet -tags failpoint ./...
+	for m in $(MODULES); do $(GO) -C $$m vet ./... || exit 1; done
 
 staticcheck: ## run staticcheck, with and without failpoints
 	$(STATICCHECK) ./...
 	$(STATICCHECK) -tags failpoint ./...
+	for m in $(MODULES); do (cd $$m && $(STATICCHECK) ./...) || exit 1; done
 
-tidy-check: ## fail when go.mod or go.sum is not tidy
+tidy-check: ## fail when a go.mod or go.sum is not tidy
 	$(GO) mod tidy -diff
+	for m in $(MODULES); do $(GO) -C $$m mod tidy -diff || exit 1; done

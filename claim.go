@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/outboxrelay/outbox/internal/failpoint"
 )
 
 // claimed is what one claim call means to the lane's loop.
@@ -25,7 +27,9 @@ func (l *lane) claim(s *session, limit int) claimed {
 	s.know(q.Token)
 	ctx, cancel := context.WithTimeout(s.claims, s.callTimeout())
 	defer cancel()
+	failpoint.Hit("claim.before")
 	batch, err := l.r.store.Claim(ctx, q)
+	failpoint.Hit("claim.after")
 	if err != nil {
 		return l.claimFailed(s, q.Token, err)
 	}

@@ -4,6 +4,8 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"time"
+
+	"github.com/outboxrelay/outbox/internal/failpoint"
 )
 
 // heldClaim is a claim in this relay's hands. Its messages are linked to runs: those of one key that must
@@ -269,7 +271,9 @@ func (w *worker) deliver(c *heldClaim, i int, adm admission, now time.Time) Outc
 	w.claim, w.at, w.adm = c, i, adm
 	l.r.event(Event{Kind: EventDelivering, Destination: l.name, Delivery: d})
 	w.current.Store(a)
+	failpoint.Hit("deliver.before")
 	err := w.call(a)
+	failpoint.Hit("deliver.after")
 	ended := time.Now()
 	cause := a.end(ended)
 	w.current.Store(nil)

@@ -205,9 +205,9 @@ func newRunning(ctx context.Context, r *Relay, once bool) *running {
 
 // run serves session after session. It reports whether it ended because nothing was left to do.
 func (r *running) run(ctx context.Context) (idle bool, err error) {
-	helpers := r.startHelpers()
+	endLoops := r.startLoops()
 	defer func() {
-		helpers()
+		endLoops()
 		r.logSummary("relay stopped")
 	}()
 	for {
@@ -226,8 +226,8 @@ func (r *running) run(ctx context.Context) (idle bool, err error) {
 	}
 }
 
-// startHelpers starts what runs from beginning to end, and returns what ends and awaits it.
-func (r *running) startHelpers() (end func()) {
+// startLoops starts what runs from beginning to end, and returns what ends and awaits it.
+func (r *running) startLoops() (end func()) {
 	var wg sync.WaitGroup
 	ctx, cancel := context.WithCancel(r.base)
 	go r.settler.loop()

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/outboxrelay/outbox/internal/failpoint"
 )
 
 const (
@@ -320,7 +322,9 @@ func (st *settler) call(batch results) error {
 	r := st.r
 	ctx, cancel := context.WithTimeout(st.ctx, callTimeout(r.cfg.Lease))
 	defer cancel()
+	failpoint.Hit("settle.before")
 	answers, err := r.store.Settle(ctx, batch.outcomes)
+	failpoint.Hit("settle.after")
 	if err == nil && len(answers) != batch.len() {
 		err = fmt.Errorf("store answered %d of %d outcomes", len(answers), batch.len())
 	}

@@ -126,7 +126,8 @@ type Settled uint8
 const (
 	// SettledNow: the outcome took effect.
 	SettledNow Settled = iota + 1
-	// SettledBefore: the message was settled through this claim before.
+	// SettledBefore: the message has ended already, through this claim or after others had taken it over;
+	// nothing was changed.
 	SettledBefore
 	// SettledFenced: the claim is no longer the relay's; nothing was changed.
 	SettledFenced

@@ -8,7 +8,8 @@ import (
 )
 
 // Deliver hands one message to a sink or mux as a relay would: checked and completed as by Publish, first
-// attempt. It returns the handler's error. A message that Publish would refuse fails the test.
+// attempt. The context is the test's, without a time limit. It returns the sink's error as it is, nil when the message
+// was handled; a Mux without a handler for the topic is an error. A message that Publish would refuse ends the test.
 func Deliver(t testing.TB, sink outbox.Sink, m outbox.Message) error {
 	t.Helper()
 	now := time.Now()

@@ -8,8 +8,8 @@ import (
 	"github.com/outboxrelay/outbox"
 )
 
-// Recorder is a sink that remembers what it was given. The zero value accepts everything. It is safe for
-// concurrent use.
+// Recorder is a sink that remembers what it was given, failed attempts included. The zero value accepts everything;
+// Plan and Answer make it fail. It is safe for concurrent use; do not copy it after its first use.
 type Recorder struct {
 	mu         sync.Mutex
 	deliveries []outbox.Delivery

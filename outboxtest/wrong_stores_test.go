@@ -127,7 +127,10 @@ func each(change func(c outbox.Claim, d *outbox.Delivery)) func(b *outbox.Batch)
 }
 
 func wrongStores() []wrong {
-	return slices.Concat(wrongClaims(), wrongSettlements(), wrongRetries(), wrongBeats(), wrongWaits())
+	return slices.Concat(
+		wrongClaims(), wrongSettlements(), wrongGivingBack(), wrongRetries(),
+		wrongBeats(), wrongStops(), wrongWaits(),
+	)
 }
 
 func wrongClaims() []wrong {
@@ -237,6 +240,11 @@ func wrongSettlements() []wrong {
 				r.text = r.text[:min(len(r.text), 2000)]
 			})}
 		}), []string{"an error text is made storable"}},
+	}
+}
+
+func wrongGivingBack() []wrong {
+	return []wrong{
 		{"what is given back loses its place and its lapses", hooked(func(*box) wrongStore {
 			return wrongStore{outcome: turned(outbox.GivenBack, outbox.Unlisted)}
 		}), []string{
@@ -352,17 +360,6 @@ func wrongBeats() []wrong {
 			"an unknown relay can neither claim nor beat",
 			"a lapsed relay can neither claim nor, once that was seen, beat",
 		}},
-		{"a stopping relay keeps everything", hooked(func(*box) wrongStore {
-			return wrongStore{info: func(i *outbox.RelayInfo) { i.Stopping = false }}
-		}), []string{"a stopping relay gives everything back"}},
-		{"a stopping relay loses everything", hooked(func(*box) wrongStore {
-			return wrongStore{known: func(i outbox.RelayInfo, known []outbox.Token) []outbox.Token {
-				if i.Stopping {
-					return nil
-				}
-				return known
-			}}
-		}), []string{"a stopping relay keeps the claims that it names until its lease lapses"}},
 		{"a beat gives back the claims of others", hooked(func(b *box) wrongStore {
 			return wrongStore{info: func(i *outbox.RelayInfo) {
 				b.mu.Lock()
@@ -377,6 +374,22 @@ func wrongBeats() []wrong {
 		{"holders are not named", hooked(func(*box) wrongStore {
 			return wrongStore{orders: func(o *outbox.Orders) { o.Holders = nil }}
 		}), []string{"a registration learns who holds messages"}},
+	}
+}
+
+func wrongStops() []wrong {
+	return []wrong{
+		{"a stopping relay keeps everything", hooked(func(*box) wrongStore {
+			return wrongStore{info: func(i *outbox.RelayInfo) { i.Stopping = false }}
+		}), []string{"a stopping relay gives everything back"}},
+		{"a stopping relay loses everything", hooked(func(*box) wrongStore {
+			return wrongStore{known: func(i outbox.RelayInfo, known []outbox.Token) []outbox.Token {
+				if i.Stopping {
+					return nil
+				}
+				return known
+			}}
+		}), []string{"a stopping relay keeps the claims that it names until its lease lapses"}},
 	}
 }
 

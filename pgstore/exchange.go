@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/outboxrelay/outbox/internal/failpoint"
 )
 
 // call is one statement of an exchange.
@@ -46,6 +48,9 @@ func exchange(ctx context.Context, conn *pgx.Conn, groups ...[]call) []error {
 	}
 	if err := pipeline.Flush(); err != nil {
 		return fail(errors.Join(err, pipeline.Close()))
+	}
+	if failpoint.Enabled {
+		failpoint.Hit("sent." + groups[0][len(groups[0])-2].statement.file)
 	}
 	for i, group := range groups {
 		errs[i] = receive(conn, pipeline, group)

@@ -13,8 +13,8 @@ import (
 
 // Notifications are a hint and never the truth: whatever happens to this connection, relays poll.
 const (
-	listenPing      = 10 * time.Second // silence after which the connection is asked whether it still lives
-	listenPatience  = 3 * time.Second  // for each answer on it
+	listenPing      = 5 * time.Second // silence after which the connection is asked whether it still lives
+	listenPatience  = 3 * time.Second // for each answer on it
 	listenFirstWait = 100 * time.Millisecond
 	listenLastWait  = 5 * time.Second
 )

@@ -18,14 +18,7 @@ func TestMain(m *testing.M) { os.Exit(postgres.Run(m)) }
 // migratedDatabase makes a database with the outbox in the default schema and returns its connection string.
 func migratedDatabase(t testing.TB) string {
 	t.Helper()
-	return postgres.DatabaseFrom(t, "migrated", func(ctx context.Context, url string) error {
-		conn, err := pgx.Connect(ctx, url)
-		if err != nil {
-			return err
-		}
-		defer conn.Close(ctx)
-		return migrateUp(ctx, conn, DefaultSchema)
-	})
+	return postgres.DatabaseFrom(t, "migrated", migrateDatabase)
 }
 
 func connect(t testing.TB, url string) *pgx.Conn {

@@ -92,10 +92,10 @@ func NewPublisher(cfg *PublishConfig) (*Publisher, error) {
 	}
 	return &Publisher{
 		cfg:              c,
-		oneSQL:           render(publishOneSQL, c.Schema),
-		insertSQL:        render(publishInsertSQL, c.Schema),
-		rowsSQL:          render(publishRowsSQL, c.Schema),
-		inTransactionSQL: render(inTransactionSQL, c.Schema),
+		oneSQL:           render(uncommented(publishOneSQL), c.Schema),
+		insertSQL:        render(uncommented(publishInsertSQL), c.Schema),
+		rowsSQL:          render(uncommented(publishRowsSQL), c.Schema),
+		inTransactionSQL: render(uncommented(inTransactionSQL), c.Schema),
 	}, nil
 }
 

@@ -51,19 +51,32 @@ func sqlError(err error) (state, constraint string) {
 	if errors.As(err, &pgErr) {
 		return pgErr.Code, pgErr.ConstraintName
 	}
-	var other interface {
+	var coded interface { // lib/pq, and most others
 		error
 		SQLState() string
 	}
-	if !errors.As(err, &other) {
-		return "", ""
+	if errors.As(err, &coded) {
+		return coded.SQLState(), constraintField(coded)
 	}
-	// lib/pq has no method for the constraint, and importing it would bring it into the users' go.mod.
-	v := reflect.Indirect(reflect.ValueOf(other))
-	if v.Kind() == reflect.Struct {
-		if f := v.FieldByName("Constraint"); f.IsValid() && f.Kind() == reflect.String {
-			constraint = f.String()
-		}
+	var fielded interface { // bun's driver; the letters are those of the protocol's error fields
+		error
+		Field(k byte) string
 	}
-	return other.SQLState(), constraint
+	if errors.As(err, &fielded) {
+		return fielded.Field('C'), fielded.Field('n')
+	}
+	return "", ""
+}
+
+// constraintField reads the field Constraint of lib/pq's error, which has no method for it. Importing lib/pq would bring
+// it into the users' go.mod.
+func constraintField(err error) string {
+	v := reflect.Indirect(reflect.ValueOf(err))
+	if v.Kind() != reflect.Struct {
+		return ""
+	}
+	if f := v.FieldByName("Constraint"); f.IsValid() && f.Kind() == reflect.String {
+		return f.String()
+	}
+	return ""
 }

@@ -205,6 +205,12 @@ func TestPublisherRoles(t *testing.T) {
 		_, err := conn.Exec(t.Context(), "select outbox.publish('t', '', dedup_key => 'd'), outbox.publish_json('t', '1')")
 		return err
 	}
+	proveCall := func() error { // what PublishQuerier does first
+		tx := begin(t, conn)
+		defer tx.Rollback(t.Context())
+		_, err := tx.Exec(t.Context(), p.inTransactionSQL)
+		return err
+	}
 	check := func(role string, call func() error, allowed bool) {
 		t.Helper()
 		exec(t, conn, "set role "+role)
@@ -223,4 +229,7 @@ func TestPublisherRoles(t *testing.T) {
 	exec(t, conn, "grant execute on function outbox.headers_valid to "+goRole)
 	check(sqlRole, sqlCall, true)
 	check(goRole, goCall, true)
+	check(goRole, proveCall, false)
+	exec(t, conn, "grant select on outbox.migration to "+goRole)
+	check(goRole, proveCall, true)
 }

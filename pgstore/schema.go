@@ -49,6 +49,13 @@ func render(sql, schema string) string {
 	})
 }
 
+// commentLine finds comments; in a statement they have lines of their own.
+var commentLine = regexp.MustCompile(`(?m)^\s*--.*\n`)
+
+// uncommented is a statement without its comments. A driver that puts arguments into the text, such as bun's, looks for
+// $1 and quotes in comments too, and one that does not prepare would send them every time.
+func uncommented(sql string) string { return commentLine.ReplaceAllString(sql, "") }
+
 // refuse makes the error for a value that is refused before anything is sent to the database.
 func refuse(field, value, bound string) error {
 	const readable = 80

@@ -61,6 +61,19 @@ func TestRender(t *testing.T) {
 	}
 }
 
+func TestUncommented(t *testing.T) {
+	const sql = "-- can't take $1\nselect a - -1, $1 -- after code it stays\n    -- inside\nfrom t\n"
+	if got := uncommented(sql); got != "select a - -1, $1 -- after code it stays\nfrom t\n" {
+		t.Errorf("%q", got)
+	}
+	p := newPublisher(t, nil)
+	for _, sql := range []string{p.oneSQL, p.insertSQL, p.rowsSQL, p.inTransactionSQL} {
+		if strings.Contains(sql, "--") || !strings.Contains(sql, "outbox") {
+			t.Errorf("a comment is left, or nothing: %s", sql)
+		}
+	}
+}
+
 // TestRenderedNames: with another schema's name, no SQL of the package still names the schema outbox.
 func TestRenderedNames(t *testing.T) {
 	all, err := readMigrations(migrationFiles, "migrations")

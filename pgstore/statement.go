@@ -12,6 +12,7 @@ var queryFiles embed.FS
 
 // statement is one SQL statement and the types of its parameters.
 type statement struct {
+	file   string // in queries
 	name   string // of the prepared statement; has the schema in it, since pools may be shared
 	sql    string
 	params []uint32
@@ -67,7 +68,7 @@ func newStatements(schema string) (*statements, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read statement %s: %w", d.file, err)
 		}
-		*d.to = statement{name: schema + "_" + d.file, sql: render(string(sql), schema), params: d.params}
+		*d.to = statement{file: d.file, name: schema + "_" + d.file, sql: render(string(sql), schema), params: d.params}
 	}
 	return s, nil
 }

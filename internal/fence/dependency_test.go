@@ -34,6 +34,19 @@ func foreignImports(imports []string) (problems []string) {
 	return problems
 }
 
+// TestTestingImportsNoDriver: outboxtest looks into transactions of PostgreSQL without importing a driver for it.
+func TestTestingImportsNoDriver(t *testing.T) {
+	deps := strings.Fields(string(runGo(t, "list", "-deps", modulePath+"/outboxtest")))
+	if !slices.Contains(deps, modulePath) {
+		t.Fatalf("the list lacks the root package: %q", deps)
+	}
+	for _, path := range deps {
+		if strings.Contains(path, "/pgx/") || strings.HasSuffix(path, "/lib/pq") || strings.HasSuffix(path, "/pgstore") {
+			t.Errorf("outboxtest comes to import %s", path)
+		}
+	}
+}
+
 func TestForeignImportsFires(t *testing.T) {
 	got := foreignImports([]string{"context", "encoding/json", "github.com/google/uuid", "github.com/jackc/pgx/v5", modulePath + "/pgstore"})
 	if len(got) != 2 {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/outboxrelay/outbox/internal/devservices"
 )
@@ -40,6 +41,13 @@ func binaries(ctx context.Context, machine devservices.Machine, patterns []strin
 	}
 	return "", fmt.Errorf("PostgreSQL server programs %w: install the package \"postgresql\" (apt-get install postgresql, "+
 		"brew install postgresql), or set %s to a server whose user may create databases", devservices.ErrNotInstalled, EnvURL)
+}
+
+// Installed reports whether this machine has PostgreSQL's server programs.
+func Installed() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return findBinaries(ctx, distributionDirs()) != ""
 }
 
 func findBinaries(ctx context.Context, patterns []string) string {

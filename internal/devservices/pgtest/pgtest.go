@@ -46,6 +46,10 @@ type Shared struct {
 // Run runs the tests, ends the server, looks for leaked goroutines when all tests passed, and returns the exit code
 // for TestMain.
 func (s *Shared) Run(m *testing.M, options ...goleak.Option) int {
+	if err := skipExamples(devservices.ThisMachine(), pgdev.Installed); err != nil {
+		fmt.Fprintln(os.Stderr, "pgtest: skip examples:", err)
+		return 1
+	}
 	code := m.Run()
 	if err := s.close(); err != nil {
 		fmt.Fprintln(os.Stderr, "pgtest:", err)

@@ -1,0 +1,1 @@
+delete from outbox.message where seq = any ($1)

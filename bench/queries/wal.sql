@@ -1,0 +1,1 @@
+select (pg_current_wal_lsn() - '0/0')::bigint

@@ -1,0 +1,1 @@
+update account set balance = balance + 1 where id = $1

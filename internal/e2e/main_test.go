@@ -1,0 +1,20 @@
+package e2e
+
+import (
+	"os"
+	"testing"
+
+	"github.com/outboxrelay/outbox/internal/crashtest"
+	"github.com/outboxrelay/outbox/internal/devservices/pgtest"
+)
+
+var postgres pgtest.Shared
+
+// suite runs the tests with the shared server.
+type suite struct{ m *testing.M }
+
+func (s suite) Run() int { return postgres.Run(s.m) }
+
+func TestMain(m *testing.M) {
+	os.Exit(crashtest.Main(suite{m}, map[string]crashtest.Role{"publisher": publish, "relay": relay}))
+}

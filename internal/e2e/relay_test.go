@@ -1,0 +1,76 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/crashtest"
+	"github.com/outboxrelay/outbox/internal/history"
+	"github.com/outboxrelay/outbox/internal/history/record"
+	"github.com/outboxrelay/outbox/pgstore"
+)
+
+// relay runs one relay until it is told to stop.
+func relay(ctx context.Context, c *crashtest.Child) error {
+	p, err := readPlan()
+	if err != nil {
+		return err
+	}
+	pool, err := pgxpool.New(context.WithoutCancel(ctx), p.URL)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	cfg := &pgstore.Config{Logger: log}
+	if p.AsyncSettle {
+		cfg.SettleSync = pgstore.SettleSyncOff
+	}
+	store, err := pgstore.New(pool, cfg)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	var id atomic.Pointer[outbox.ID]
+	r, err := outbox.NewRelay(record.NewStore(store, c.Log),
+		[]outbox.Route{{Name: "lane", Topics: []string{">"}, Sink: record.NewSink(handler(p), "lane", c.Log), Slots: p.Slots}},
+		&outbox.Config{
+			Lease: p.Lease, Logger: log, Retry: outbox.RetryPolicy{Base: 50 * time.Millisecond, Max: time.Second},
+			Hooks: outbox.Hooks{Event: func(_ context.Context, e outbox.Event) {
+				if e.Kind == outbox.EventBeat {
+					id.Store(&e.Relay)
+				}
+			}},
+		})
+	if err != nil {
+		return err
+	}
+	go func() {
+		<-r.Ready()
+		_ = c.Announce("ready")
+	}()
+	if err := r.Run(ctx); err != nil {
+		return err
+	}
+	return c.Log.Append(history.Event{Kind: history.RelayStopped, Relay: id.Load().String()})
+}
+
+// handler takes its time, and fails the first attempt of every so many-th message.
+func handler(p plan) outbox.Sink {
+	return outbox.SinkFunc(func(ctx context.Context, d *outbox.Delivery) error {
+		if p.Work > 0 {
+			time.Sleep(p.Work)
+		}
+		if p.FailEvery > 0 && d.Attempt == 1 && d.Seq%int64(p.FailEvery) == 0 {
+			return errors.New("planned failure")
+		}
+		return nil
+	})
+}

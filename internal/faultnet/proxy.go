@@ -1,0 +1,150 @@
+package faultnet
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+)
+
+// Proxy forwards connections to a server.
+type Proxy struct {
+	listener net.Listener
+	server   string
+	wg       sync.WaitGroup
+
+	mu     sync.Mutex
+	thaw   chan struct{} // closed while bytes are carried
+	conns  map[net.Conn]struct{}
+	closed bool
+}
+
+// Start listens on a free loopback port and forwards to the server's address.
+func Start(server string) (*Proxy, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{listener: listener, server: server, thaw: make(chan struct{}), conns: map[net.Conn]struct{}{}}
+	close(p.thaw)
+	p.wg.Go(p.accept)
+	return p, nil
+}
+
+// Addr is where clients connect.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.wg.Go(func() { p.serve(client) })
+	}
+}
+
+func (p *Proxy) serve(client net.Conn) {
+	if !p.add(client) {
+		return
+	}
+	defer p.remove(client)
+	server, err := net.Dial("tcp", p.server)
+	if err != nil || !p.add(server) {
+		return
+	}
+	defer p.remove(server)
+	var both sync.WaitGroup
+	both.Go(func() { p.carry(server, client) })
+	both.Go(func() { p.carry(client, server) })
+	both.Wait()
+}
+
+// carry copies until one side ends, then ends the other.
+func (p *Proxy) carry(to, from net.Conn) {
+	defer to.Close()
+	defer from.Close()
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		<-p.flowing()
+		if n > 0 {
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (p *Proxy) flowing() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.thaw
+}
+
+// Freeze stops carrying bytes, in both directions and on new connections too. Nobody is told.
+func (p *Proxy) Freeze() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.thaw:
+		p.thaw = make(chan struct{})
+	default:
+	}
+}
+
+// Thaw carries what was held back, and everything after it.
+func (p *Proxy) Thaw() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.thaw:
+	default:
+		close(p.thaw)
+	}
+}
+
+// Cut closes all connections.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		c.Close()
+	}
+}
+
+// Close ends the proxy and waits for it.
+func (p *Proxy) Close() error {
+	err := p.listener.Close()
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.Cut()
+	p.Thaw()
+	p.wg.Wait()
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+func (p *Proxy) add(c net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		c.Close()
+		return false
+	}
+	p.conns[c] = struct{}{}
+	return true
+}
+
+func (p *Proxy) remove(c net.Conn) {
+	c.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.conns, c)
+}
