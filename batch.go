@@ -11,7 +11,7 @@ import (
 // batch is one call of DeliverBatch under way. It holds at most one message of a key: the head of a run. As
 // soon as that is settled for good, the run goes back to the lane's queue and its next message into another
 // batch; when it is not, the rest of the run ends with it. So the order of a key is kept within and across
-// batches, whatever part of them fails (TestBatchKeyOrder, TestBatchKeyOrderRandom).
+// batches, whatever part of them fails (TestBatchKeyOrder, TestBatchRandomFaults).
 //
 // Each message gets exactly one result: the first that is reported, or what DeliverBatch returned. Reports
 // after that are ignored, those of others that are still being worked on are awaited, so nothing of a batch

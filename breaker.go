@@ -131,6 +131,8 @@ type stateChange struct {
 	opened bool
 	rest   time.Duration
 	price  price
+
+	checked bool // by a ping or preflight, whose reasons are worth a line each
 }
 
 // price is what a failure costs its message.
@@ -260,7 +262,7 @@ func (b *breaker) checked(ok bool, now time.Time) (change stateChange) {
 			continue
 		}
 		c := s.rest(now)
-		change = stateChange{closed: true, first: change.first || c.first, rest: c.rest}
+		change = stateChange{closed: true, first: change.first || c.first, rest: c.rest, checked: true}
 		b.countTrouble(was, s)
 	}
 	return change

@@ -19,9 +19,9 @@ type checker struct {
 	pinger    Pinger
 	preflight Preflighter
 
-	session *session // the last one that was checked
-	passed  time.Time
-	reason  string // of the last failure, empty after a success
+	session *session  // the last one that was checked
+	asked   time.Time // when
+	passed  time.Time // when the last success was
 }
 
 func newChecker(l *lane) checker {
@@ -35,7 +35,7 @@ func newChecker(l *lane) checker {
 
 // due: the destination is to be preflighted although nothing says that it is unavailable.
 func (c *checker) due(s *session, now time.Time) bool {
-	return c.preflight != nil && (c.session != s || now.Sub(c.passed) >= checkInterval)
+	return c.preflight != nil && (c.session != s || now.Sub(c.asked) >= checkInterval)
 }
 
 // probe asks whether the destination is there again, and reports whether a message may find out.
@@ -60,12 +60,12 @@ func (c *checker) run(s *session) bool {
 	if err != nil && s.waits.Err() != nil { // it says nothing: the relay stops
 		return false
 	}
-	c.session, c.passed = s, now
+	c.session, c.asked = s, now
 	if err != nil {
 		c.failed(err, now)
 		return false
 	}
-	c.reason = ""
+	c.passed = now
 	if c.pinger != nil {
 		l.breaker.checked(true, now)
 	}
@@ -73,13 +73,8 @@ func (c *checker) run(s *session) bool {
 }
 
 func (c *checker) failed(err error, now time.Time) {
-	l, reason := c.lane, err.Error()
-	change := l.breaker.checked(false, now)
-	if reason != c.reason && !change.first {
-		l.r.log.Warn("destination is unavailable for another reason", "destination", l.name, "error", reason, "probe_in", change.rest)
-	}
-	c.reason = reason
-	l.breakerChanged(change, reason)
+	l := c.lane
+	l.breakerChanged(l.breaker.checked(false, now), err.Error())
 	l.r.firstClaim(l) // the relay is up, its destination is not
 }
 

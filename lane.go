@@ -35,6 +35,7 @@ type lane struct {
 	freeSince time.Time     // when the first of the free slots came free
 	wanting   bool          // the loop waits for room
 	poked     bool          // work may have come since the last claim
+	reason    string        // why the destination was last said to be unavailable
 
 	// the loop's own
 	lastWork time.Time

@@ -62,11 +62,23 @@ func (l *lane) breakerChanged(c stateChange, reason string) {
 	case c.opened:
 		l.r.log.Info("destination is available again", attrs...)
 	case c.first:
+		l.newReason(reason)
 		l.r.log.Warn("destination is unavailable", append(attrs, "error", reason, "probe_in", c.rest)...)
+	case c.checked && l.newReason(reason):
+		l.r.log.Warn("destination is unavailable for another reason", append(attrs, "error", reason, "probe_in", c.rest)...)
 	}
 	if c.closed {
 		l.r.event(Event{Kind: EventClosed, Destination: l.name, Topic: c.scope, Took: c.rest})
 	}
+}
+
+// newReason remembers why the destination is unavailable, and reports whether that is new.
+func (l *lane) newReason(reason string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.reason
+	l.reason = reason
+	return reason != before
 }
 
 // logHolders says at start which relays hold messages, and until when.

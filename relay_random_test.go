@@ -30,6 +30,7 @@ type world struct {
 	t     *testing.T
 	store *outboxtest.Store
 	evs   events
+	sink  outbox.Sink // nil: the world itself
 
 	mu   sync.Mutex
 	rnd  *rand.Rand
@@ -110,7 +111,11 @@ func faultyCall[T any](w *world, n int, call func() (T, error)) (res T, err erro
 }
 
 func (w *world) startRelay() *runner {
-	return start(w.t, w.faulty(), outbox.To(w), outbox.Config{
+	sink := w.sink
+	if sink == nil {
+		sink = w
+	}
+	return start(w.t, w.faulty(), outbox.To(sink), outbox.Config{
 		MaxAttempts: outbox.Unlimited, Lease: 3 * time.Second, Hooks: w.evs.hooks(),
 		Retry: outbox.RetryPolicy{Base: 10 * time.Millisecond, Max: 100 * time.Millisecond},
 	})

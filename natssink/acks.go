@@ -31,10 +31,7 @@ type acks struct {
 	closed bool
 }
 
-var (
-	errDisconnected = errors.New("the connection to NATS was lost before the message was acknowledged")
-	errClosed       = errors.New("the sink is closed")
-)
+var errClosed = errors.New("the sink is closed")
 
 func newAcks(s *Sink) (*acks, error) {
 	a := &acks{
@@ -57,7 +54,7 @@ func newAcks(s *Sink) (*acks, error) {
 func (a *acks) watch() {
 	defer close(a.ended)
 	for range a.status {
-		a.failAll(outbox.Unavailable(errDisconnected))
+		a.failAll(outbox.Unavailable(a.sink.notConnected()))
 	}
 }
 

@@ -67,7 +67,7 @@ func (c *call) publish(ctx context.Context, i int, d *outbox.Delivery) error {
 	c.waits[i] = true
 	c.mu.Unlock()
 	if err := s.conn.PublishMsg(m); err != nil {
-		c.resolve(i, judgePublish(err))
+		c.resolve(i, s.judgePublish(err))
 	}
 	return nil
 }

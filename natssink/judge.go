@@ -67,8 +67,10 @@ func judgeError(e *jetstream.APIError) error {
 }
 
 // judgePublish judges what the client says before anything was sent.
-func judgePublish(err error) error {
+func (s *Sink) judgePublish(err error) error {
 	switch {
+	case !s.conn.IsConnected():
+		return outbox.Unavailable(s.notConnected())
 	case errors.Is(err, nats.ErrMaxPayload):
 		return outbox.Permanent(fmt.Errorf("%w: %w", errTooLarge, err))
 	case errors.Is(err, nats.ErrBadSubject) || errors.Is(err, nats.ErrBadHeaderMsg):

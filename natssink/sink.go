@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -109,21 +111,44 @@ func (s *Sink) Deliver(ctx context.Context, d *outbox.Delivery) error {
 	return errors.Join(err, result)
 }
 
-// Ping asks the server for an answer, and the stream if it is named.
+// Ping asks the server for an answer.
 func (s *Sink) Ping(ctx context.Context) error {
 	if !s.conn.IsConnected() {
 		return s.notConnected()
 	}
-	if err := s.conn.FlushWithContext(ctx); err != nil {
+	err := s.conn.FlushWithContext(ctx)
+	if err != nil && !s.conn.IsConnected() {
+		return s.notConnected()
+	}
+	if err != nil {
 		return fmt.Errorf("ping NATS: %w", err)
 	}
 	return nil
 }
 
-// notConnected says why, without what changes from try to try.
+// notConnected says so in words that do not change from try to try, which would be another reason to log each time.
 func (s *Sink) notConnected() error {
-	if err := s.conn.LastError(); err != nil {
-		return fmt.Errorf("not connected to NATS: %w", err)
+	var servers []string
+	for _, server := range s.conn.Opts.Servers {
+		servers = append(servers, redacted(server))
 	}
-	return errors.New("not connected to NATS")
+	if len(servers) == 0 {
+		servers = []string{redacted(s.conn.Opts.Url)}
+	}
+	return fmt.Errorf("%w at %s", errNotConnected, strings.Join(servers, ", "))
+}
+
+var errNotConnected = errors.New("not connected to NATS")
+
+// redacted is a server's address without its password, user or token.
+func redacted(server string) string {
+	u, err := url.Parse(server)
+	if err != nil || u.Host == "" {
+		_, after, found := strings.Cut(server, "@")
+		if found {
+			return after
+		}
+		return server
+	}
+	return u.Scheme + "://" + u.Host
 }

@@ -1,0 +1,365 @@
+package sinktest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/outboxrelay/outbox"
+)
+
+// memory is a destination that keeps messages in memory, and the sink for it. Its protocol is text lines for headers,
+// so that it has something to break.
+type memory struct {
+	rules
+	mu      sync.Mutex
+	stopped bool
+	seen    map[string]bool // idempotency keys
+	all     []Stored
+}
+
+// rules are where a wrong memory differs from a sound one.
+type rules struct {
+	keep      func(n int) bool // whether the nth message is really stored
+	payload   func([]byte) []byte
+	header    func(name, value string) (string, string, bool)
+	key       func(d *outbox.Delivery) string // by which copies are recognised
+	refuse    func(d *outbox.Delivery) error
+	away      error
+	published func(time.Time) string
+	batch     func(m *memory, ctx context.Context, ds []*outbox.Delivery, report func(int, error)) error
+	ping      func(away bool) error
+}
+
+const memoryLimit = 100 << 10
+
+func soundRules() rules {
+	return rules{
+		keep:    func(int) bool { return true },
+		payload: bytes.Clone,
+		header:  func(name, value string) (string, string, bool) { return name, value, true },
+		key:     func(d *outbox.Delivery) string { return d.ID.String() + "." + strconv.Itoa(d.Generation) },
+		refuse:  refuse,
+		away:    outbox.Unavailable(errors.New("away")),
+		published: func(t time.Time) string {
+			return t.UTC().Format(time.RFC3339Nano)
+		},
+		batch: (*memory).deliverEach,
+		ping: func(away bool) error {
+			if away {
+				return errors.New("away")
+			}
+			return nil
+		},
+	}
+}
+
+func refuse(d *outbox.Delivery) error {
+	if len(d.Payload) >= memoryLimit {
+		return outbox.Permanent(errors.New("too large"))
+	}
+	return refuseHeaders(d)
+}
+
+func refuseHeaders(d *outbox.Delivery) error {
+	for name, value := range d.Headers {
+		if name == "" || strings.ContainsAny(name, "\r\n: ") || strings.ContainsAny(value, "\r\n") || strings.HasPrefix(strings.ToLower(name), "outbox-") {
+			return outbox.Permanent(errors.New("not a header"))
+		}
+	}
+	if strings.ContainsAny(d.Key, "\r\n") {
+		return outbox.Permanent(errors.New("not a key"))
+	}
+	return nil
+}
+
+func (m *memory) Deliver(ctx context.Context, d *outbox.Delivery) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := m.refuse(d); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.stopped {
+		return m.away
+	}
+	if key := m.key(d); m.seen[key] {
+		return nil
+	} else {
+		m.seen[key] = true
+	}
+	if m.keep(len(m.all)) {
+		m.all = append(m.all, m.stored(d))
+	}
+	return nil
+}
+
+func (m *memory) stored(d *outbox.Delivery) Stored {
+	lines := ""
+	add := func(name, value string) {
+		if name, value, ok := m.header(name, value); ok {
+			lines += name + ": " + value + "\r\n"
+		}
+	}
+	for name, value := range map[string]string{
+		"Outbox-Id": d.ID.String(), "Outbox-Topic": d.Topic, "Outbox-Seq": fmt.Sprint(d.Seq), "Outbox-Published-At": m.published(d.PublishedAt),
+	} {
+		add(name, value)
+	}
+	if d.Key != "" {
+		add("Outbox-Key", d.Key)
+	}
+	if d.Generation > 0 {
+		add("Outbox-Generation", strconv.Itoa(d.Generation))
+	}
+	for name, value := range d.Headers {
+		add(name, value)
+	}
+	s := Stored{Payload: m.payload(d.Payload), Headers: map[string]string{}}
+	for line := range strings.FieldsFuncSeq(lines, func(r rune) bool { return r == '\r' || r == '\n' }) {
+		name, value, _ := strings.Cut(line, ": ")
+		s.Headers[name] = value
+	}
+	return s
+}
+
+func (m *memory) DeliverBatch(ctx context.Context, ds []*outbox.Delivery, report func(int, error)) error {
+	return m.batch(m, ctx, ds, report)
+}
+
+func (m *memory) deliverEach(ctx context.Context, ds []*outbox.Delivery, report func(int, error)) error {
+	for i, d := range ds {
+		report(i, m.Deliver(ctx, d))
+	}
+	return nil
+}
+
+func (m *memory) Ping(context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ping(m.stopped)
+}
+
+func (m *memory) Preflight(ctx context.Context) error { return m.Ping(ctx) }
+
+// The harness is the memory itself.
+
+func (m *memory) Sink() outbox.Sink { return m }
+
+func (m *memory) Features() Features {
+	return Features{Deduplicates: true, TooLarge: memoryLimit, LineHeaders: true}
+}
+
+func (m *memory) Stored(context.Context) ([]Stored, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]Stored(nil), m.all...), nil
+}
+
+func (m *memory) Stop(context.Context) error  { return m.stop(true) }
+func (m *memory) Start(context.Context) error { return m.stop(false) }
+
+func (m *memory) stop(stopped bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stopped = stopped
+	return nil
+}
+
+func newMemory(r rules) *memory { return &memory{rules: r, seen: map[string]bool{}} }
+
+func TestMemoryConforms(t *testing.T) {
+	Run(t, func(t *testing.T) Harness {
+		t.Parallel()
+		return newMemory(soundRules())
+	})
+}
+
+// plain is a memory whose sink takes no batches and whose destination deduplicates nothing.
+type plain struct{ *memory }
+
+func (p plain) Sink() outbox.Sink { return outbox.SinkFunc(p.Deliver) }
+
+func (p plain) Features() Features { return Features{TooLarge: memoryLimit, LineHeaders: true} }
+
+func TestPlainSinkConforms(t *testing.T) {
+	Run(t, func(t *testing.T) Harness {
+		t.Parallel()
+		r, n := soundRules(), 0
+		r.key = func(*outbox.Delivery) string { n++; return strconv.Itoa(n) }
+		return plain{newMemory(r)}
+	})
+}
+
+// wrong is a sink with one fault, and cases of the suite that must find it.
+type wrong struct {
+	fault  string
+	plant  func(r *rules)
+	caught []string
+}
+
+func wrongContents() []wrong {
+	return []wrong{
+		{"acknowledges before it stores", func(r *rules) { r.keep = func(n int) bool { return false } },
+			[]string{"acknowledged means stored", "many calls at a time", "a restart under load loses nothing", "an ended context is obeyed"}},
+		{"cuts payloads at NUL", func(r *rules) {
+			r.payload = func(p []byte) []byte { head, _, _ := bytes.Cut(p, []byte{0}); return head }
+		}, []string{"bytes survive"}},
+		{"keeps payloads as text", func(r *rules) { r.payload = func(p []byte) []byte { return bytes.ToValidUTF8(p, []byte("?")) } },
+			[]string{"bytes survive"}},
+		{"lower-cases header names", func(r *rules) {
+			r.header = func(name, value string) (string, string, bool) { return strings.ToLower(name), value, true }
+		}, []string{"headers survive"}},
+		{"cuts long headers", func(r *rules) {
+			r.header = func(name, value string) (string, string, bool) { return name, value[:min(len(value), 1000)], true }
+		}, []string{"headers survive"}},
+		{"does not name the key", func(r *rules) {
+			r.header = func(name, value string) (string, string, bool) { return name, value, name != "Outbox-Key" }
+		}, []string{"outbox headers tell the message"}},
+		{"tells local times", func(r *rules) { r.published = func(t time.Time) string { return t.Format(time.RFC3339Nano) } },
+			[]string{"outbox headers tell the message"}},
+		{"makes the id anew for each attempt", func(r *rules) {
+			r.key = func(d *outbox.Delivery) string { return fmt.Sprint(d.ID, d.Generation, d.Attempt) }
+		}, []string{"sent again is the same message"}},
+		{"swallows a redriven message", func(r *rules) { r.key = func(d *outbox.Delivery) string { return d.ID.String() } },
+			[]string{"a redriven message is stored again"}},
+		{"writes what it is given", func(r *rules) {
+			r.refuse = func(d *outbox.Delivery) error {
+				if len(d.Payload) >= memoryLimit {
+					return outbox.Permanent(errors.New("too large"))
+				}
+				return nil
+			}
+		}, []string{"hostile headers are permanent and alone"}},
+		{"retries what is too large", func(r *rules) {
+			r.refuse = func(d *outbox.Delivery) error {
+				if len(d.Payload) >= memoryLimit {
+					return errors.New("too large")
+				}
+				return refuseHeaders(d)
+			}
+		}, []string{"too large is permanent and alone"}},
+	}
+}
+
+func wrongBatches() []wrong {
+	return []wrong{
+		{"a refused message fails its batch", func(r *rules) {
+			r.batch = func(m *memory, ctx context.Context, ds []*outbox.Delivery, report func(int, error)) error {
+				for _, d := range ds {
+					if err := m.refuse(d); err != nil {
+						return err
+					}
+				}
+				return m.deliverEach(ctx, ds, report)
+			}
+		}, []string{"too large is permanent and alone", "hostile headers are permanent and alone"}},
+		{"forgets the last message's result", func(r *rules) {
+			r.batch = func(m *memory, ctx context.Context, ds []*outbox.Delivery, report func(int, error)) error {
+				return m.deliverEach(ctx, ds[:max(len(ds)-1, 0)], report)
+			}
+		}, []string{"acknowledged means stored", "many calls at a time"}},
+		{"reports twice", func(r *rules) {
+			r.batch = func(m *memory, ctx context.Context, ds []*outbox.Delivery, report func(int, error)) error {
+				return errors.Join(m.deliverEach(ctx, ds, report), m.deliverEach(ctx, ds, report))
+			}
+		}, []string{"acknowledged means stored"}},
+		{"fails on nothing", func(r *rules) {
+			r.batch = func(m *memory, ctx context.Context, ds []*outbox.Delivery, report func(int, error)) error {
+				if len(ds) == 0 {
+					return errors.New("nothing to do")
+				}
+				return m.deliverEach(ctx, ds, report)
+			}
+		}, []string{"an empty batch is no error"}},
+		{"changes the message", func(r *rules) {
+			r.batch = func(m *memory, ctx context.Context, ds []*outbox.Delivery, report func(int, error)) error {
+				err := m.deliverEach(ctx, ds, report)
+				for _, d := range ds {
+					if d.Headers != nil {
+						d.Headers["sent"] = "yes"
+					}
+				}
+				return err
+			}
+		}, []string{"deliveries are not changed"}},
+	}
+}
+
+func wrongAway() []wrong {
+	return []wrong{
+		{"blames the message for an absence", func(r *rules) { r.away = errors.New("away") },
+			[]string{"away is unavailable", "a restart under load loses nothing"}},
+		{"buries messages in an absence", func(r *rules) { r.away = outbox.Permanent(errors.New("away")) },
+			[]string{"away is unavailable", "a deadline is obeyed while away", "a restart under load loses nothing"}},
+		{"acknowledges while away", func(r *rules) { r.away = nil },
+			[]string{"away is unavailable", "a deadline is obeyed while away", "a restart under load loses nothing"}},
+		{"always pings", func(r *rules) { r.ping = func(bool) error { return nil } }, []string{"away is unavailable"}},
+		{"waits for its destination", func(r *rules) {
+			r.batch = func(m *memory, ctx context.Context, ds []*outbox.Delivery, report func(int, error)) error {
+				if m.Ping(ctx) != nil || ctx.Err() != nil {
+					time.Sleep(slack + 100*time.Millisecond)
+				}
+				return m.deliverEach(ctx, ds, report)
+			}
+		}, []string{"a deadline is obeyed while away", "an ended context is obeyed"}},
+	}
+}
+
+// TestSuiteFindsWrongSinks shows the suite that it can fail: each wrong sink is found by the cases that are there for
+// its fault, and each case finds some wrong sink.
+func TestSuiteFindsWrongSinks(t *testing.T) {
+	var mu sync.Mutex
+	finds := map[string]bool{}
+	t.Run("wrong", func(t *testing.T) {
+		for _, w := range append(append(wrongContents(), wrongBatches()...), wrongAway()...) {
+			t.Run(w.fault, func(t *testing.T) {
+				t.Parallel()
+				failed := failures(t, w.plant)
+				for _, name := range w.caught {
+					if !failed[name] {
+						t.Errorf("not found by %q; found by %v", name, failed)
+					}
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				maps.Copy(finds, failed)
+			})
+		}
+	})
+	for _, c := range Cases() {
+		if !finds[c.Name] {
+			t.Errorf("the case %q found no wrong sink", c.Name)
+		}
+	}
+}
+
+// failures runs the whole suite on wrong sinks and returns the names of the cases that failed.
+func failures(t *testing.T, plant func(r *rules)) map[string]bool {
+	failed := map[string]bool{}
+	for _, c := range Cases() {
+		r := soundRules()
+		plant(&r)
+		v := verdict{TB: t}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			defer v.recover()
+			c.Run(&v, newMemory(r))
+		}()
+		<-done
+		if v.Failed() {
+			failed[c.Name] = true
+		}
+	}
+	return failed
+}
