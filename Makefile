@@ -8,7 +8,7 @@ TESTFLAGS  ?= -timeout 30m
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-short race bench lint fmt fmt-check vet staticcheck tidy-check
+.PHONY: help demo test test-short race bench lint fmt fmt-check vet staticcheck tidy-check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ race: ## run all tests with the race detector
 
 bench: ## measure on a private server, in ten minutes; BENCHFLAGS=-short takes one or two, see docs/benchmarks.md
 	$(GO) run ./bench $(BENCHFLAGS)
+
+demo: ## show a relay that is killed and loses nothing
+	$(GO) run ./cmd/outbox demo
 
 lint: fmt-check vet staticcheck tidy-check ## check the source without running it
 

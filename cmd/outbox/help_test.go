@@ -49,6 +49,8 @@ func TestUsageErrors(t *testing.T) {
 		"migrate sideways": "unknown command", "migrate down": `required flag(s) "target"`, "publish": "--topic", "publish --file x --topic a": "exclude",
 		"publish --file x --batch 0": "--batch 0", "health --any --pid 3": "none of the others can be", "wait --timeout 5": "unit",
 		"run": "where to?", "status": "which database?", "migrate down --target x": "invalid argument", "run --to stdout:": "which database?",
+		"demo --orders 9": "must be 10 to", "demo --to kafka://x": "needs a NATS server", "demo --orders 20 --file x": "none of the others can be",
+		"demo --file /nowhere": "no such file",
 	} {
 		r := call(t, nil, strings.Fields(args)...).want(t, exitUsage)
 		wantIn(t, r.err, says)
