@@ -87,10 +87,21 @@ func printedConfig(t *testing.T, env map[string]string, args ...string) (p print
 // wrongCommand says what the program does not know of a command line: the verb or a flag.
 func wrongCommand(t *testing.T, args []string) string {
 	t.Helper()
-	code, _, stderr := call(t, nil, append(append([]string{}, args...), "--help")...)
-	if code == 0 {
-		return ""
+	code, help, stderr := call(t, nil, append(append([]string{}, args...), "--help")...)
+	if code != 0 {
+		problem, _, _ := strings.Cut(stderr, "\n")
+		return problem
 	}
-	problem, _, _ := strings.Cut(stderr, "\n")
-	return problem
+	// A group of verbs answers for those that it does not have.
+	verbs := "outbox"
+	for _, word := range args {
+		if strings.HasPrefix(word, "-") {
+			break
+		}
+		verbs += " " + word
+	}
+	if !strings.Contains(help, "\n  "+verbs+" ") {
+		return "there is no command " + verbs
+	}
+	return ""
 }
