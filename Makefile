@@ -13,6 +13,9 @@ STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+demo: ## show a relay that is killed and loses nothing
+	$(GO) run ./cmd/outbox demo
+
 test: ## run all tests, those of the core with the race detector
 	$(GO) test $(TESTFLAGS) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED) $(POINTED))")
 	$(GO) test $(TESTFLAGS) -race $(RACED)
@@ -27,9 +30,6 @@ race: ## run all tests with the race detector
 
 bench: ## measure on a private server, in ten minutes; BENCHFLAGS=-short takes one or two, see docs/benchmarks.md
 	$(GO) run ./bench $(BENCHFLAGS)
-
-demo: ## show a relay that is killed and loses nothing
-	$(GO) run ./cmd/outbox demo
 
 lint: fmt-check vet staticcheck tidy-check ## check the source without running it
 

@@ -95,8 +95,8 @@ const (
 	ExpiredDead
 )
 
-// withDefaults returns the complete configuration; cfg may be nil.
-func (cfg *Config) withDefaults() Config {
+// WithDefaults returns a copy with every default filled in; cfg may be nil.
+func (cfg *Config) WithDefaults() Config {
 	var c Config
 	if cfg != nil {
 		c = *cfg

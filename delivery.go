@@ -28,6 +28,9 @@ type Delivery struct {
 type ClaimRef struct {
 	ID    int64
 	Relay ID
+	// Token names the request that made the claim. A store whose crash may undo a claim, and then gives its ID
+	// to another one, tells the two apart by it.
+	Token Token
 }
 
 // SetHeaders sets the headers as they are stored, and ContentType from them. It is for implementations of

@@ -158,7 +158,7 @@ func FuzzCovers(f *testing.F) {
 
 // TestRuns: a claim's messages of a key are one run, in order; all others are runs of their own.
 func TestRuns(t *testing.T) {
-	p := newPolicies((&Config{Rules: []Rule{{Topics: []string{"free"}, Order: OrderNone}}}).withDefaults())
+	p := newPolicies((&Config{Rules: []Rule{{Topics: []string{"free"}, Order: OrderNone}}}).WithDefaults())
 	c := &heldClaim{}
 	for _, s := range []string{"t:a", "t:", "t:b", "t:a", "free:a", "t:a", "t:", "t:b"} {
 		topic, key, _ := strings.Cut(s, ":")

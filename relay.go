@@ -87,7 +87,7 @@ func NewRelay(store Store, routes []Route, cfg *Config) (*Relay, error) {
 	if err := errors.Join(err, cfg.check()); err != nil {
 		return nil, fmt.Errorf("relay configuration: %w", err)
 	}
-	c := cfg.withDefaults()
+	c := cfg.WithDefaults()
 	return &Relay{
 		store: store, cfg: c, policies: newPolicies(c), specs: specs,
 		ready: make(chan struct{}), abort: make(chan struct{}),

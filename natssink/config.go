@@ -104,12 +104,25 @@ func (c *Config) checkStream() error {
 	if c.Stream == "" && c.Create {
 		return fieldError("Config.Stream", "", "a stream that is to be created needs a name")
 	}
+	if s, err := parseSubject(c.Subject); err == nil && c.Create && slices.Contains(c.subjects(s), ">") && len(c.Subjects) == 0 {
+		return fieldError("Config.Subjects", "", "a stream cannot have the subject >: name its subjects, or narrower Topics")
+	}
 	for _, r := range c.Stream {
 		if r <= ' ' || r == 0x7f || r == '.' || r == '*' || r == '>' || r == '/' || r == '\\' {
 			return fieldError("Config.Stream", c.Stream, "must have no space, dot, *, >, slash or control character")
 		}
 	}
 	return nil
+}
+
+// subjects are the patterns of the subjects that the messages have.
+func (c *Config) subjects(s subject) (patterns []string) {
+	for _, topic := range c.Topics {
+		if p := s.pattern(topic); !slices.Contains(patterns, p) {
+			patterns = append(patterns, p)
+		}
+	}
+	return patterns
 }
 
 // number is an int that prints as one.

@@ -28,34 +28,44 @@ func (s *Sink) message(d *outbox.Delivery) (*nats.Msg, error) {
 	if err != nil {
 		return nil, outbox.Permanent(err)
 	}
-	h := make(nats.Header, len(d.Headers)+8)
+	h := headers{make(nats.Header, len(d.Headers)+8), make([]string, 0, len(d.Headers)+8)}
 	id := d.ID.String()
-	set(h, headerID, id)
-	set(h, headerTopic, d.Topic)
-	set(h, headerSeq, strconv.FormatInt(d.Seq, 10))
-	set(h, headerPublishedAt, d.PublishedAt.UTC().Format(time.RFC3339Nano))
+	h.set(headerID, id)
+	h.set(headerTopic, d.Topic)
+	h.set(headerSeq, strconv.FormatInt(d.Seq, 10))
+	h.set(headerPublishedAt, d.PublishedAt.UTC().Format(time.RFC3339Nano))
 	if d.Key != "" {
-		set(h, headerKey, d.Key)
+		h.set(headerKey, d.Key)
 	}
 	if d.Generation > 0 {
 		generation := strconv.Itoa(d.Generation)
-		set(h, headerGeneration, generation)
+		h.set(headerGeneration, generation)
 		id += "." + generation
 	}
-	set(h, nats.MsgIdHdr, id)
+	h.set(nats.MsgIdHdr, id)
 	if s.cfg.Stream != "" {
-		set(h, nats.ExpectedStreamHdr, s.cfg.Stream)
+		h.set(nats.ExpectedStreamHdr, s.cfg.Stream)
 	}
 	for name, value := range d.Headers {
-		set(h, name, value)
+		h.set(name, value)
 	}
-	if err := checkHeaders(h, d); err != nil {
+	if err := checkHeaders(h.all, d); err != nil {
 		return nil, outbox.Permanent(err)
 	}
-	return &nats.Msg{Subject: subject, Header: h, Data: d.Payload}, s.checkSize(h, d)
+	return &nats.Msg{Subject: subject, Header: h.all, Data: d.Payload}, s.checkSize(h.all, d)
 }
 
-func set(h nats.Header, name, value string) { h[name] = []string{value} }
+// headers are made with two allocations.
+type headers struct {
+	all    nats.Header
+	values []string
+}
+
+func (h *headers) set(name, value string) {
+	h.values = append(h.values, value)
+	n := len(h.values)
+	h.all[name] = h.values[n-1 : n : n]
+}
 
 // checkHeaders refuses what would break the protocol's frame, or arrive changed. Publishing has checked all that
 // already; a row may come from elsewhere.

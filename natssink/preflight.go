@@ -107,6 +107,9 @@ func (s *Sink) addLine() string {
 	if c.Name == "" {
 		c.Name = "OUTBOX"
 	}
+	if slices.Contains(c.Subjects, ">") { // which no stream may have
+		c.Subjects = []string{"YOUR.SUBJECTS.>"}
+	}
 	storage := "file"
 	if c.Storage == jetstream.MemoryStorage {
 		storage = "memory"
@@ -115,16 +118,7 @@ func (s *Sink) addLine() string {
 		c.Name, strings.Join(c.Subjects, ","), storage, c.Replicas, c.Duplicates)
 }
 
-// subjects are the patterns of the subjects that the messages have. A catch-all would take the server's own subjects
-// too, and no stream may have it.
-func (s *Sink) subjects() (patterns []string) {
-	for _, topic := range s.cfg.Topics {
-		if p := s.subject.pattern(topic); !slices.Contains(patterns, p) {
-			patterns = append(patterns, p)
-		}
-	}
-	return patterns
-}
+func (s *Sink) subjects() []string { return s.cfg.subjects(s.subject) }
 
 // explain gives the client's errors the words of an operator.
 func explain(err error) error {

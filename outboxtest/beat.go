@@ -43,6 +43,8 @@ func (s *Store) Beat(ctx context.Context, info outbox.RelayInfo, known []outbox.
 		return outbox.Orders{}, nil
 	case current == nil && !registers:
 		return outbox.Orders{}, fmt.Errorf("heartbeat of relay %s: %w", info.ID, outbox.ErrLeaseLost)
+	case current != nil && b.rules.overtaken(info.Beat, current.info.Beat):
+		return outbox.Orders{}, nil
 	case current != nil:
 		b.giveBack(info.ID, func(c *claim) bool { return b.rules.forgotten(c, current.info.Beat, known) })
 	}

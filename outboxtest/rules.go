@@ -15,6 +15,8 @@ type rules struct {
 	// forgotten: the relay does not know of its claim, since it is older than the heartbeat before this one
 	// and not named. The answer of a claim may be lost; without this rule its lease would be extended for ever.
 	forgotten func(c *claim, beat int64, known []outbox.Token) bool
+	// overtaken: a later heartbeat of the relay has come before this one, which knows less.
+	overtaken func(beat, latest int64) bool
 	// owns: the claim is still the one that the reference means, and still the relay's. The fence.
 	owns func(c *claim, ref outbox.ClaimRef) bool
 	// takes: the lane may claim the message, if it is due: no live relay holds it, the lane handles its topic.
@@ -36,6 +38,7 @@ func soundRules() rules {
 		forgotten: func(c *claim, beat int64, known []outbox.Token) bool {
 			return c.beat < beat && !slices.Contains(known, c.token)
 		},
+		overtaken: func(beat, latest int64) bool { return beat < latest },
 		owns: func(c *claim, ref outbox.ClaimRef) bool {
 			return c != nil && c.relay == ref.Relay && !c.relay.IsZero()
 		},

@@ -173,6 +173,13 @@ func wrongClaims() []wrong {
 		{"a deadline is by the outbox's clock", hooked(func(*box) wrongStore {
 			return wrongStore{batch: each(func(_ outbox.Claim, d *outbox.Delivery) { d.Deadline = d.ExpiresAt })}
 		}), []string{"a message tells its deadline by the local clock"}},
+		{"a long life overflows", hooked(func(*box) wrongStore {
+			return wrongStore{batch: each(func(_ outbox.Claim, d *outbox.Delivery) {
+				if !d.ExpiresAt.IsZero() {
+					d.Deadline = time.Now().Add(time.Duration(d.ExpiresAt.Unix()-time.Now().Unix()) * time.Second)
+				}
+			})}
+		}), []string{"a message that expires in a far century is not expired"}},
 		{"an expired message never comes", func(h *harness) {
 			r := &h.store.box.rules
 			sound := soundRules()

@@ -123,12 +123,18 @@ func (c *checker) pooler(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkPatience)
 	defer cancel()
-	if err := c.probePrepared(ctx); err != nil {
+	err := c.probePrepared(ctx)
+	state, _ := sqlError(err)
+	switch {
+	case state == stateNoSuchStatement || state == stateStatementExists:
 		c.bad("pooler", "a pooler is in between and loses prepared statements: "+err.Error(),
 			"add default_query_exec_mode=exec to database.url, or set max_prepared_statements in PgBouncer 1.21 or later")
 		return false
+	case err != nil:
+		c.failed("pooler", err)
+	default:
+		c.good("pooler", "a pooler is in between and keeps prepared statements")
 	}
-	c.good("pooler", "a pooler is in between and keeps prepared statements")
 	return true
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,6 +23,9 @@ func (s *Store) Claim(ctx context.Context, q outbox.ClaimQuery) (outbox.Batch, e
 		return outbox.Batch{}, fmt.Errorf("claim for relay %s: %w", q.Relay, outbox.ErrLeaseLost)
 	}
 	l := r.lane(q.Destination)
+	if l.isBusy() {
+		s.sweepBeside(ctx, l, q)
+	}
 	p := l.next(q.Limit, s.signal.seen())
 	answer, claims, err := s.claim(ctx, q, p)
 	if err != nil {
@@ -80,15 +84,32 @@ func (s *Store) claimOnce(ctx context.Context, q outbox.ClaimQuery, p probe, que
 		return nil, nil, err
 	}
 	answer := &result{}
-	fetched := fetch{relay: q.Relay, now: time.Now()}
-	claim := call{s.sql.claim, []any{q.Relay, q.Destination, q.Token, q.Limit, q.Bytes, q.Oversized, closed,
-		p.floor, p.window, p.windowOnly, orEmpty(p.keys), orEmpty(p.seqs), orEmpty(p.foreign), p.lostAfter, p.low, queue},
-		answer.scan}
-	errs := s.run(ctx, s.transaction(claim), []call{{s.sql.fetch, []any{q.Token, q.Relay}, fetched.scan}})
+	fetched := fetch{relay: q.Relay, token: q.Token, now: time.Now()}
+	errs := s.runWith(ctx, func(conn *pgx.Conn) [][]call {
+		claim := call{s.sql.claim, []any{q.Relay, q.Destination, q.Token, q.Limit, q.Bytes, q.Oversized, closed,
+			p.floor, p.share, p.window, p.windowOnly, p.due.at, p.due.seq, p.due.rows, orEmpty(p.keys), orEmpty(p.seqs), orEmpty(p.foreign), p.lost, p.lostAfter,
+			s.ledgerLow(conn), queue}, func(rows pgx.Rows) error {
+			defer func() { s.setLedgerLow(conn, answer.low) }()
+			return answer.scan(rows)
+		}}
+		return [][]call{s.transactionWithin(claimLockDeadline(ctx), claim),
+			{{s.sql.fetch, []any{q.Token, q.Relay}, fetched.scan}}}
+	})
 	if err := errors.Join(errs...); err != nil {
 		return nil, nil, err
 	}
 	return answer, fetched.claims(), nil
+}
+
+// claimLockDeadline ends the wait for the claim lock well before the call: only then is it known who holds it.
+func claimLockDeadline(ctx context.Context) string {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return lockDeadline
+	}
+	const longest = 2 * time.Second
+	wait := min(max(time.Until(deadline)/3, 10*time.Millisecond), longest)
+	return strconv.FormatInt(wait.Milliseconds(), 10)
 }
 
 func closedTopics(closed outbox.TopicSet) (any, error) {
@@ -108,13 +129,14 @@ func orEmpty[T any](s []T) []T {
 }
 
 func (r *result) scan(rows pgx.Rows) error {
-	return rows.Scan(&r.state, &r.floor, &r.scanned, &r.yielded, &r.claimed, &r.cut, &r.skipped, &r.heldKeys,
+	return rows.Scan(&r.state, &r.floor, &r.scanned, &r.yielded, &r.claimed, &r.dueAt, &r.dueSeq, &r.cut, &r.skipped, &r.heldKeys,
 		&r.blocked, &r.ended, &r.foreign, &r.lostLast, &r.low, &r.stopped, &r.mixed, &r.nextDue)
 }
 
 // fetch gathers the rows of claimed messages.
 type fetch struct {
 	relay outbox.ID
+	token outbox.Token
 	now   time.Time
 	found []outbox.Claim
 }
@@ -163,7 +185,7 @@ func setHeaders(d *outbox.Delivery, text string) error {
 }
 
 func (f *fetch) add(claim int64, lapses int, d *outbox.Delivery) {
-	d.Claim = outbox.ClaimRef{ID: claim, Relay: f.relay}
+	d.Claim = outbox.ClaimRef{ID: claim, Relay: f.relay, Token: f.token}
 	i := slices.IndexFunc(f.found, func(c outbox.Claim) bool { return c.Ref.ID == claim })
 	if i < 0 {
 		i = len(f.found)

@@ -141,9 +141,14 @@ func readRows(conn *pgx.Conn, reader *pgconn.ResultReader, c call) error {
 
 // transaction puts begin, the server-side deadlines and commit around calls.
 func (s *Store) transaction(calls ...call) []call {
+	return s.transactionWithin(lockDeadline, calls...)
+}
+
+// transactionWithin is transaction with another deadline for locks.
+func (s *Store) transactionWithin(locks string, calls ...call) []call {
 	group := make([]call, 0, len(calls)+3)
 	group = append(group, call{statement: s.sql.begin},
-		call{statement: s.sql.deadlines, args: []any{statementDeadline, lockDeadline}})
+		call{statement: s.sql.deadlines, args: []any{statementDeadline, locks}})
 	group = append(group, calls...)
 	return append(group, call{statement: s.sql.commit})
 }

@@ -62,9 +62,11 @@ func (k *skippedKeys) take(now time.Time, limit int) []string {
 			k.active = append(k.active, key)
 		}
 	}
+	// Those in front must not keep the others waiting for ever.
 	var keys []string
-	keys, k.urgent = k.pick(keys, k.urgent, limit)
+	keys, k.urgent = k.pick(keys, k.urgent, limit*3/4)
 	keys, k.active = k.pick(keys, k.active, limit)
+	keys, k.urgent = k.pick(keys, k.urgent, limit)
 	return keys
 }
 

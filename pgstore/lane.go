@@ -15,16 +15,19 @@ import (
 type lane struct {
 	mu         sync.Mutex
 	floor      int64
+	alone      int64 // below it the windows of other relays say nothing to this lane
 	window     int
-	low        int64 // no live claim has a lower id
+	due        duePass
 	keys       *skippedKeys
 	offered    []int64 // found by the sweep
 	foreign    []int64 // lost claims that hold nothing for this lane
+	lost       int     // how many lost claims a call looks at
 	lostAfter  int64
-	stopped    string // topics that the last claim left alone
-	windowOnly bool   // the other candidates filled the last claim and none could be taken
-	mixed      bool   // other relays have other topics in this lane
-	wakes      uint64 // wake-ups before the last claim
+	stopped    *string // topics that the last claim left alone
+	busy       bool    // the last claim brought something
+	windowOnly bool    // the other candidates filled the last claim and none could be taken
+	mixed      bool    // other relays have other topics in this lane
+	wakes      uint64  // wake-ups before the last claim
 	sweep      sweep
 }
 
@@ -33,26 +36,32 @@ const (
 	maxWindow  = 8000 // rows; a claim must not hold the lock for long
 	maxOffered = 10_000
 	maxForeign = 256
+	fewLost    = 8
+	mostLost   = 512
 )
 
-func newLane() *lane { return &lane{keys: newSkippedKeys()} }
+func newLane() *lane { return &lane{keys: newSkippedKeys(), lost: fewLost} }
 
 // probe is what one claim call asks for, and result what it answers.
 type probe struct {
 	floor      int64
+	share      bool
 	window     int
 	windowOnly bool
+	due        dueWindow
 	keys       []string
 	seqs       []int64
 	foreign    []int64
+	lost       int
 	lostAfter  int64
-	low        int64
 }
 
 type result struct {
 	state                             string
 	floor                             *int64
 	scanned, yielded, claimed         *int
+	dueAt                             *time.Time
+	dueSeq                            *int64
 	cut                               *bool
 	skipped, heldKeys, blocked, ended []string
 	foreign                           []int64
@@ -72,9 +81,10 @@ func (l *lane) next(limit int, wakes uint64) probe {
 	}
 	l.window = min(max(l.window, limit), maxWindow)
 	return probe{
-		floor: l.floor, window: l.window, windowOnly: l.windowOnly,
+		floor: l.floor, share: l.floor >= l.alone, window: l.window, windowOnly: l.windowOnly,
+		due:  l.due.next(time.Now()),
 		keys: l.keys.take(time.Now(), maxKeysPerCall), seqs: l.offered[:min(len(l.offered), limit)],
-		foreign: l.foreign, lostAfter: l.lostAfter, low: l.low,
+		foreign: l.foreign, lost: l.lost, lostAfter: l.lostAfter,
 	}
 }
 
@@ -92,7 +102,10 @@ func (l *lane) advance(p probe, r *result, limit int, claimed []outbox.Claim) (m
 	l.advanceKeys(p, r)
 	l.advanceOffered(p, r, claimed)
 	l.advanceFloor(p, r, limit)
-	l.low, l.mixed = *r.low, *r.mixed
+	if !p.windowOnly {
+		l.due.advance(p.due, r, time.Now())
+	}
+	l.mixed, l.busy = *r.mixed, *r.claimed > 0
 	if r.lostLast != nil {
 		l.lostAfter = *r.lostLast
 	}
@@ -100,8 +113,16 @@ func (l *lane) advance(p probe, r *result, limit int, claimed []outbox.Claim) (m
 		l.foreign = append(l.foreign, r.foreign...)
 	}
 	stuck := *r.claimed == 0 && *r.cut
-	l.windowOnly = stuck && !p.windowOnly
-	return *r.scanned == p.window || *r.cut && *r.claimed > 0 || l.windowOnly || l.keys.pending() || len(l.offered) > 0
+	switch {
+	case *r.claimed > 0:
+		l.lost = fewLost
+	case stuck && !p.windowOnly: // parts of one key may be in claims that are far apart
+		l.lost = min(8*l.lost, mostLost)
+	}
+	offeredDue := r.dueAt != nil // a due row leaves no room for another message where there is room for one
+	l.windowOnly = (stuck || limit == 1 && offeredDue) && !p.windowOnly
+	return *r.scanned == p.window || *r.cut && *r.claimed > 0 || l.windowOnly || l.due.at != nil ||
+		l.keys.pending() || len(l.offered) > 0
 }
 
 func (l *lane) advanceKeys(p probe, r *result) {
@@ -146,15 +167,13 @@ func (l *lane) advanceOffered(p probe, r *result, claimed []outbox.Claim) {
 }
 
 // advanceFloor moves the window. One that yields little grows, a full batch resets it. When topics that were
-// left alone may be claimed again, their messages without a key are below the floor and unknown: start over.
+// left alone may be claimed again, their messages without a key are below the floor and unknown: start over, and
+// by one's own windows, since those of the others' claims have passed them too.
 func (l *lane) advanceFloor(p probe, r *result, limit int) {
 	l.floor = *r.floor
-	stopped := ""
-	if r.stopped != nil {
-		stopped = *r.stopped
-	}
-	if stopped != l.stopped {
-		l.floor, l.stopped = 0, stopped
+	if !same(r.stopped, l.stopped) {
+		l.alone = max(l.alone, l.floor)
+		l.floor, l.stopped = 0, r.stopped
 	}
 	switch {
 	case *r.claimed >= limit:
@@ -162,6 +181,18 @@ func (l *lane) advanceFloor(p probe, r *result, limit int) {
 	case 4**r.yielded < 3**r.scanned:
 		l.window = min(2*p.window, maxWindow)
 	}
+}
+
+// same reports whether two topic sets are the same; nil is no topic, "" is all.
+func same(a, b *string) bool {
+	return a == nil && b == nil || a != nil && b != nil && *a == *b
+}
+
+// isBusy reports whether the last claim brought something.
+func (l *lane) isBusy() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.busy
 }
 
 // release continues a key in front of all others.

@@ -20,7 +20,7 @@ const (
 )
 
 // errSilent: LISTEN succeeded and a notification of our own did not arrive.
-var errSilent = errors.New("notifications do not arrive; is there a pooler in transaction mode? Set ListenURL, or Notify to NotifyOff")
+var errSilent = errors.New("notifications do not arrive; is there a pooler in transaction mode? Listen by a direct connection (database.listen_url), or not at all (notify: off)")
 
 // Wait returns at a wake-up or at the time; see outbox.Store.
 func (s *Store) Wait(ctx context.Context, seen uint64, until time.Time) (uint64, error) {
@@ -45,7 +45,7 @@ func (s *Store) Listen(ctx context.Context) {
 	listening := true // so that the first failure is logged
 	for ctx.Err() == nil {
 		err := s.listenOnce(ctx, func() {
-			s.log.DebugContext(ctx, "listening for notifications", "channel", s.cfg.Schema)
+			s.logListening(ctx, !listening)
 			listening, wait = true, listenFirstWait
 			s.signal.wake()
 		})
@@ -61,6 +61,15 @@ func (s *Store) Listen(ctx context.Context) {
 		case <-time.After(wait/2 + rand.N(wait)):
 		}
 		wait = min(2*wait, listenLastWait)
+	}
+}
+
+// logListening tells what ends the trouble that was told, and is silent when there was none.
+func (s *Store) logListening(ctx context.Context, again bool) {
+	if again {
+		s.log.InfoContext(ctx, "listening for notifications again", "channel", s.cfg.Schema)
+	} else {
+		s.log.DebugContext(ctx, "listening for notifications", "channel", s.cfg.Schema)
 	}
 }
 

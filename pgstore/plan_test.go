@@ -70,7 +70,7 @@ func (r *planRecorder) claimPlan(t testing.TB, relay outbox.ID) string {
 	}
 	r.take()
 	if _, err := tx.Exec(t.Context(), `select outbox.claim($1, 'lane', gen_random_uuid(), 50, 1000000, true, null,
-		20, true, 100, false, '{k1,k2}', '{1,2}', '{}', 0, 0, false)`, relay); err != nil {
+		20, true, 100, false, '-infinity', 0, 500, '{k1,k2}', '{1,2}', '{}', 8, 0, 0, false)`, relay); err != nil {
 		t.Fatal(err)
 	}
 	plans := r.take()

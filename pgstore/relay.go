@@ -17,7 +17,7 @@ import (
 type relay struct {
 	mu    sync.Mutex
 	lanes map[string]*lane
-	held  map[int64]*heldClaim
+	held  map[outbox.ClaimRef]*heldClaim
 
 	beat  sync.Mutex // held during a heartbeat
 	conn  *pgx.Conn  // of the heartbeat
@@ -32,7 +32,7 @@ type heldClaim struct {
 }
 
 func newRelay() *relay {
-	return &relay{lanes: map[string]*lane{}, held: map[int64]*heldClaim{}}
+	return &relay{lanes: map[string]*lane{}, held: map[outbox.ClaimRef]*heldClaim{}}
 }
 
 // lane returns the lane of a destination, made when it is first asked for.
@@ -49,12 +49,12 @@ func (r *relay) hold(l *lane, claims []outbox.Claim) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range claims {
-		r.held[c.Ref.ID] = &heldClaim{lane: l, deliveries: c.Deliveries, left: len(c.Deliveries)}
+		r.held[c.Ref] = &heldClaim{lane: l, deliveries: c.Deliveries, left: len(c.Deliveries)}
 	}
 }
 
 // whole reports whether that many messages are all that is left of a claim.
-func (r *relay) whole(claim int64, messages int) bool {
+func (r *relay) whole(claim outbox.ClaimRef, messages int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	held := r.held[claim]
@@ -62,7 +62,7 @@ func (r *relay) whole(claim int64, messages int) bool {
 }
 
 // freesForOthers reports whether settling a message of the claim may free a key for another relay's lane.
-func (r *relay) freesForOthers(claim int64) bool {
+func (r *relay) freesForOthers(claim outbox.ClaimRef) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	held := r.held[claim]
@@ -73,12 +73,12 @@ func (r *relay) freesForOthers(claim int64) bool {
 func (r *relay) settled(o outbox.Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	held := r.held[o.Claim.ID]
+	held := r.held[o.Claim]
 	if held == nil {
 		return
 	}
 	if held.left--; held.left == 0 {
-		delete(r.held, o.Claim.ID)
+		delete(r.held, o.Claim)
 	}
 	i, found := slices.BinarySearchFunc(held.deliveries, o.Seq, func(d *outbox.Delivery, seq int64) int {
 		return int(d.Seq - seq)

@@ -41,21 +41,21 @@ type settlement struct {
 	outcomes []outbox.Outcome
 	results  []outbox.Settled
 
-	whole map[int64][]int // claims of which everything was delivered
-	parts []int           // all other outcomes
+	whole map[outbox.ClaimRef][]int // claims of which everything was delivered
+	parts []int                     // all other outcomes
 }
 
 func (st *settlement) divide(indexes []int) {
-	claims := map[int64][]int{}
-	delivered := map[int64]int{}
+	claims := map[outbox.ClaimRef][]int{}
+	delivered := map[outbox.ClaimRef]int{}
 	for _, i := range indexes {
 		o := &st.outcomes[i]
-		claims[o.Claim.ID] = append(claims[o.Claim.ID], i)
+		claims[o.Claim] = append(claims[o.Claim], i)
 		if o.Kind == outbox.Delivered {
-			delivered[o.Claim.ID]++
+			delivered[o.Claim]++
 		}
 	}
-	st.whole = map[int64][]int{}
+	st.whole = map[outbox.ClaimRef][]int{}
 	for claim, of := range claims {
 		if st.known != nil && delivered[claim] == len(of) && st.known.whole(claim, len(of)) {
 			st.whole[claim] = of
@@ -101,7 +101,7 @@ func (st *settlement) notifies() bool {
 	if st.known == nil || st.store.cfg.Notify == NotifyOff {
 		return false
 	}
-	return slices.ContainsFunc(st.outcomes, func(o outbox.Outcome) bool { return st.known.freesForOthers(o.Claim.ID) })
+	return slices.ContainsFunc(st.outcomes, func(o outbox.Outcome) bool { return st.known.freesForOthers(o.Claim) })
 }
 
 func (st *settlement) send(ctx context.Context, calls []call) error {
@@ -112,24 +112,24 @@ func (st *settlement) send(ctx context.Context, calls []call) error {
 }
 
 func (st *settlement) wholeCall(ended *[]int64) call {
-	claims := make([]int64, 0, len(st.whole))
+	claims, tokens := make([]int64, 0, len(st.whole)), make([]outbox.Token, 0, len(st.whole))
 	for claim := range st.whole {
-		claims = append(claims, claim)
+		claims, tokens = append(claims, claim.ID), append(tokens, claim.Token)
 	}
-	return call{st.store.sql.settleDelivered, []any{st.relay, claims},
+	return call{st.store.sql.settleDelivered, []any{st.relay, claims, tokens},
 		func(rows pgx.Rows) error { return rows.Scan(ended) }}
 }
 
 // applyWhole records what settling whole claims did and returns the outcomes of those that were refused.
 func (st *settlement) applyWhole(ended []int64) (refused []int) {
-	for _, claim := range ended {
-		for _, i := range st.whole[claim] {
+	for claim, of := range st.whole {
+		if !slices.Contains(ended, claim.ID) {
+			refused = append(refused, of...)
+			continue
+		}
+		for _, i := range of {
 			st.record(i, outbox.SettledNow)
 		}
-		delete(st.whole, claim)
-	}
-	for _, of := range st.whole {
-		refused = append(refused, of...)
 	}
 	return refused
 }
@@ -144,17 +144,18 @@ func (a *partsAnswer) scan(rows pgx.Rows) error { return rows.Scan(&a.results, &
 func (st *settlement) partsCall(indexes []int, answer *partsAnswer) call {
 	n := len(indexes)
 	claims, seqs, delays := make([]int64, n), make([]int64, n), make([]int64, n)
+	tokens := make([]outbox.Token, n)
 	kinds, attempts := make([]string, n), make([]int32, n)
 	classes, texts := make([]string, n), make([]string, n)
 	for to, i := range indexes {
 		o := &st.outcomes[i]
-		claims[to], seqs[to], delays[to] = o.Claim.ID, o.Seq, o.Delay.Microseconds()
+		claims[to], tokens[to], seqs[to], delays[to] = o.Claim.ID, o.Claim.Token, o.Seq, o.Delay.Microseconds()
 		kinds[to], attempts[to] = o.Kind.String(), int32(o.Attempts)
 		classes[to], texts[to] = storable(o.Class), storable(o.Text)
 	}
 	notify := st.store.cfg.Notify != NotifyOff
 	return call{st.store.sql.settle,
-		[]any{st.relay, claims, seqs, kinds, attempts, delays, classes, texts, notify}, answer.scan}
+		[]any{st.relay, claims, tokens, seqs, kinds, attempts, delays, classes, texts, notify}, answer.scan}
 }
 
 // apply records the results of single messages. Keys that were released are continued by their lane.

@@ -40,6 +40,7 @@ func newStatements(schema string) (*statements, error) {
 		uuids     = pgtype.UUIDArrayOID
 		jsonb     = pgtype.JSONBOID
 		interval_ = pgtype.IntervalOID
+		timestamp = pgtype.TimestamptzOID
 	)
 	s := &statements{}
 	for _, d := range []struct {
@@ -52,12 +53,12 @@ func newStatements(schema string) (*statements, error) {
 		{&s.deadlines, "deadlines", []uint32{text, text}},
 		{&s.asyncCommit, "async_commit", nil},
 		{&s.claim, "claim", []uint32{uuid, text, uuid, integer, bigint, boolean, jsonb, bigint,
-			integer, boolean, texts, bigints, bigints, bigint, bigint, boolean}},
+			boolean, integer, boolean, timestamp, bigint, integer, texts, bigints, bigints, integer, bigint, bigint, boolean}},
 		{&s.fetch, "fetch", []uint32{uuid, uuid}},
-		{&s.sweep, "sweep", []uint32{uuid, text, bigint, bigint, integer}},
+		{&s.sweep, "sweep", []uint32{uuid, text, text, bigint, bigint, integer}},
 		{&s.endFrozenClaim, "end_frozen_claim", nil},
-		{&s.settleDelivered, "settle_delivered", []uint32{uuid, bigints}},
-		{&s.settle, "settle", []uint32{uuid, bigints, bigints, texts, integers, bigints, texts, texts, boolean}},
+		{&s.settleDelivered, "settle_delivered", []uint32{uuid, bigints, uuids}},
+		{&s.settle, "settle", []uint32{uuid, bigints, uuids, bigints, texts, integers, bigints, texts, texts, boolean}},
 		{&s.beat, "beat", []uint32{uuid, bigint, interval_, uuids, boolean, jsonb, jsonb, boolean,
 			text, integer, text, text, jsonb, text}},
 		{&s.holders, "holders", []uint32{uuid}},

@@ -179,14 +179,15 @@ func connectWith(ctx context.Context, cfg *pgx.ConnConfig, before func(context.C
 
 // run executes one exchange on a connection of the pool.
 func (s *Store) run(ctx context.Context, groups ...[]call) []error {
+	return s.runWith(ctx, func(*pgx.Conn) [][]call { return groups })
+}
+
+// runWith is run for calls that depend on the connection.
+func (s *Store) runWith(ctx context.Context, groups func(*pgx.Conn) [][]call) []error {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
-		errs := make([]error, len(groups))
-		for i := range errs {
-			errs[i] = fmt.Errorf("connect: %w", err)
-		}
-		return errs
+		return []error{fmt.Errorf("connect: %w", err)}
 	}
 	defer conn.Release()
-	return exchange(ctx, conn.Conn(), groups...)
+	return exchange(ctx, conn.Conn(), groups(conn.Conn())...)
 }

@@ -10,6 +10,7 @@ import (
 )
 
 // sweep reads below a lane's floor, page by page from the beginning, and offers what it finds to the next claim.
+// A lane that is never idle sweeps as well: what was committed late must not wait for the end of a backlog.
 type sweep struct {
 	from    int64     // of the next page
 	rested  time.Time // no page before
@@ -39,7 +40,7 @@ func (s *Store) sweepPage(ctx context.Context, l *lane, relay outbox.ID, destina
 	begin := time.Now()
 	seen := s.signal.seen()
 	l.mu.Lock()
-	from, floor := l.sweep.from, l.floor
+	from, floor, stopped := l.sweep.from, l.floor, l.stopped
 	due := l.sweep.due(begin, floor, seen)
 	if due && from == 0 {
 		l.sweep.started, l.sweep.seen = begin, seen
@@ -51,9 +52,10 @@ func (s *Store) sweepPage(ctx context.Context, l *lane, relay outbox.ID, destina
 	var reached *int64
 	var seqs []int64
 	var keys []string
-	errs := s.run(ctx, s.transaction(call{s.sql.sweep, []any{relay, destination, from, floor, sweepRows},
+	errs := s.run(ctx, s.transaction(call{s.sql.sweep, []any{relay, destination, stopped, from, floor, sweepRows},
 		func(rows pgx.Rows) error { return rows.Scan(&reached, &seqs, &keys) }}))
 	if errs[0] != nil {
+		l.rest(begin)
 		return false, s.explain("sweep below the floor", errs[0])
 	}
 	l.mu.Lock()
@@ -62,7 +64,7 @@ func (s *Store) sweepPage(ctx context.Context, l *lane, relay outbox.ID, destina
 	if reached != nil {
 		l.sweep.from = *reached
 	}
-	l.sweep.rested = time.Now().Add(sweepShare * time.Since(begin))
+	l.sweep.rested = rested(begin)
 	if len(l.offered) < maxOffered {
 		l.offered = append(l.offered, seqs...)
 	}
@@ -70,4 +72,23 @@ func (s *Store) sweepPage(ctx context.Context, l *lane, relay outbox.ID, destina
 		l.keys.add(key)
 	}
 	return len(seqs)+len(keys) > 0, nil
+}
+
+// sweepBeside sweeps before the claim of a lane that is never idle, which must not fail for it.
+func (s *Store) sweepBeside(ctx context.Context, l *lane, q outbox.ClaimQuery) {
+	const patience = time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if _, err := s.sweepPage(ctx, l, q.Relay, q.Destination); err != nil {
+		s.log.DebugContext(ctx, "sweep beside a busy lane", "destination", q.Destination, "error", err)
+	}
+}
+
+// rested is when a page that began then has been paid for.
+func rested(begin time.Time) time.Time { return time.Now().Add(sweepShare * time.Since(begin)) }
+
+func (l *lane) rest(begin time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sweep.rested = rested(begin)
 }

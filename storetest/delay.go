@@ -11,6 +11,8 @@ func delayCases() []Case {
 		{"a delayed message comes at its time by the outbox's clock", AtLeastOnce, delayed},
 		{"a message for the past comes at once", AtLeastOnce, deliverAtPast},
 		{"a message tells its deadline by the local clock", NothingLost, deadline},
+		{"a message that expires in a far century is not expired", NothingLost, farExpiry},
+		{"a head that is due is not kept out by those behind it", AtLeastOnce, dueHead},
 		{"an expired message is claimable, to be settled as expired, and its key goes on", NothingLost, expired},
 		{"a retry comes no later than the message expires", NothingLost, retryBeforeExpiry},
 	}
@@ -65,6 +67,38 @@ func deadline(e *env) {
 		e.near("the later deadline of "+string(d.Payload), d.Deadline,
 			map[string]time.Duration{"ttl": 6 * time.Minute, "at": 56 * time.Minute}[string(d.Payload)])
 	}
+}
+
+func farExpiry(e *env) {
+	r := e.relay()
+	never := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+	e.publish(outbox.Message{Topic: "a", Payload: []byte("never"), ExpiresAt: never})
+	d := r.takes("never")[0]
+	if d.Deadline.Before(time.Now().AddDate(100, 0, 0)) {
+		e.Errorf("deadline is %v", d.Deadline)
+	}
+}
+
+// dueHead: the head of a key becomes due after more messages behind it than a claim takes.
+func dueHead(e *env) {
+	const behind = 20
+	r := e.relay()
+	e.publish(msg("a", "k", "head"))
+	r.settled(retried(r.takes("head")[0], 10*time.Minute))
+	for range behind {
+		e.publish(outbox.Message{Topic: "a", Key: "k", Payload: []byte("behind"), Delay: time.Minute})
+	}
+	e.publish(outbox.Message{Topic: "a", Payload: []byte("other"), Delay: 11 * time.Minute})
+	e.advance(12*time.Minute, r)
+	done := map[string]int{}
+	for n := range behind + 2 {
+		d := r.take(1, limit(1))[0]
+		if done[string(d.Payload)]++; n == 0 && string(d.Payload) == "behind" {
+			e.Error("the head was passed")
+		}
+		r.deliver(d)
+	}
+	e.equal("delivered", done, map[string]int{"head": 1, "behind": behind, "other": 1})
 }
 
 func expired(e *env) {

@@ -7,6 +7,7 @@ func tokenCases() []Case {
 		{"the first beat that does not name a token keeps its claim, the second gives it back", AtLeastOnce, lostAnswer},
 		{"a claim whose token is named is kept for ever", NoDouble, namedTokensAreKept},
 		{"a beat gives back only what its own relay has forgotten", NoDouble, othersClaimsAreKept},
+		{"a beat that was overtaken by a later one changes nothing", NoDouble, overtakenBeat},
 		{"a claim's id is never used again", NoDouble, claimIDsAreUnique},
 	}
 }
@@ -47,6 +48,21 @@ func othersClaimsAreKept(e *env) {
 		other.beat()
 	}
 	other.takesNothing()
+	r.deliver(ds...)
+}
+
+// overtakenBeat: a request that was held up on its way knows less than the one that overtook it.
+func overtakenBeat(e *env) {
+	r, other := e.relay(), e.relay()
+	r.info.Beat++
+	late, knew := r.info, r.known
+	e.publish(msg("a", "", "1"))
+	ds := r.takes("1")
+	r.beat()
+	_, err := r.store.Beat(e.ctx, late, knew)
+	e.must(err)
+	other.takesNothing()
+	r.beat()
 	r.deliver(ds...)
 }
 

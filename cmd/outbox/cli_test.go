@@ -96,14 +96,14 @@ func TestPublishFileRoundTrip(t *testing.T) {
 	lines := `{"topic":"a","key":"k","payload":{"n":1},"headers":{"h":"ü<>&"}}
 {"topic":"a","key":"k","payload_base64":"AAH/"}
 
-{"topic":"b","payload":"text"}
-{"topic":"b","content_type":"text/plain","payload_base64":""}
-{"topic":"b","payload":null,"headers":{"Content-Type":"application/x"}}`
+{"topic":"b","key":"k","payload":"text"}
+{"topic":"b","key":"k","content_type":"text/plain","payload_base64":""}
+{"topic":"b","key":"k","payload":null,"headers":{"Content-Type":"application/x"}}`
 	file := write(t, filepath.Join(t.TempDir(), "lines"), lines)
 	deliver := func(file string, published string) (out string) {
 		t.Helper()
 		wantIn(t, call(t, nil, "publish", url, "--file", file, "--batch=2").want(t, exitDone).err, "published "+published)
-		return call(t, nil, "run", url, "--to=stdout:", "--once", "--slots=1").want(t, exitDone).out
+		return call(t, nil, "run", url, "--to=stdout:", "--once").want(t, exitDone).out
 	}
 	first := deliver(file, "5")
 	second := deliver(write(t, filepath.Join(t.TempDir(), "again"), first), "5")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,9 +103,6 @@ func (a *app) runOnce(ctx context.Context, relay *outbox.Relay) error {
 	return nil
 }
 
-// defaultAttempts is the library's.
-const defaultAttempts = 10
-
 // openSinks makes the sinks of all destinations.
 func (c *config) openSinks(ctx context.Context, env sinkEnv) (sinks map[string]outbox.Sink, closeAll func(), err error) {
 	sinks = map[string]outbox.Sink{}
@@ -118,7 +114,8 @@ func (c *config) openSinks(ctx context.Context, env sinkEnv) (sinks map[string]o
 		}
 	}
 	for _, d := range c.targets() {
-		env.topics, env.retry, env.attempts = c.topicsOf(d), &c.relay.Retry, cmp.Or(c.relay.MaxAttempts, defaultAttempts)
+		relay := c.relay.WithDefaults()
+		env.topics, env.retry, env.attempts = c.topicsOf(d), &relay.Retry, relay.MaxAttempts
 		sink, err := d.open(ctx, env)
 		if err != nil {
 			closeAll()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,9 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/pgstore"
 )
 
 // samples are three values of each setting, for file, environment and flag.
@@ -138,68 +142,74 @@ func wantEffect(t *testing.T, s setting, values [3]string) {
 	t.Error("none of the values has an effect")
 }
 
+// refusal is a configuration that is refused, and what is said about it.
+type refusal struct {
+	name string
+	file string
+	env  []string
+	args []string
+	says []string
+}
+
+var refusedSettings = []refusal{
+	{"unknown key", "databases: {url: x}", nil, nil, []string{":1: databases: there is no such key", "did you mean database?"}},
+	{"key of a feature that is not there", "keep_delivered: 30d", nil, nil, []string{"keep_delivered: there is no such key"}},
+	{"key twice", "lease: 2s\nlease: 3s", nil, nil, []string{":2: lease: the key is there already"}},
+	{"group as value", "database: x", nil, nil, []string{"database: must be a mapping"}},
+	{"value as group", "lease: {a: b}", nil, nil, []string{"lease: must be a single value"}},
+	{"no mapping at all", "- a", nil, nil, []string{"the file: must be a mapping"}},
+	{"no YAML", "a: [", nil, nil, []string{"line"}},
+	{"two documents", "lease: 2s\n---\nlease: 3s", nil, nil, []string{"more than one document"}},
+	{"variable that is not set", "database: {url: '${NOT_SET}'}", nil, nil, []string{"the variable NOT_SET is not set"}},
+	{"duration without unit", "lease: 30", nil, nil, []string{`lease "30" (file `, "duration with a unit"}},
+	{"out of range", "", []string{"OUTBOX_POLL_INTERVAL=2h"}, nil, []string{`poll_interval "2h0m0s" (environment OUTBOX_POLL_INTERVAL): 1ms to 1h0m0s`}},
+	{"jitter out of range", "retry: {jitter: 2}", nil, nil, []string{"retry.jitter", "above 0 and at most 1"}},
+	{"contradicting retry", "", nil, []string{"--retry-base=10m", "--retry-max=1m"}, []string{"retry.max", "at least Base"}},
+	{"schema name", "", nil, []string{"--database-schema=Outbox"}, []string{`database.schema "Outbox" (flag --database-schema)`}},
+	{"payload", "", nil, []string{"--max-payload=65MiB"}, []string{"max_payload", "67108864"}},
+	{"payload unit", "", nil, []string{"--max-payload=1MB"}, []string{"max_payload", "MiB"}},
+	{"enum", "notify: loudly", nil, nil, []string{"publish, trigger or off"}},
+	{"engine", "engine: wal", nil, nil, []string{"must be poll"}},
+	{"unknown variable", "", []string{"OUTBOX_LAESE=3s"}, nil, []string{"OUTBOX_LAESE: there is no such setting; did you mean OUTBOX_LEASE?"}},
+	{"rule without topics", "rules: [{order: none}]", nil, nil, []string{"rules[0].topics"}},
+	{"rule's order", "rules: [{topics: [a], order: fifo}]", nil, nil, []string{"rules[0].order", "skip or none"}},
+	{"rule's retry", "rules: [{topics: [a], retry: {bas: 1s}}]", nil, nil, []string{"did you mean rules[0].retry.base?"}},
+	{"rule's expiry", "rules: [{topics: [a], on_expired: keep}]", nil, nil, []string{"drop or dead"}},
+	{"rule's timeout", "rules: [{topics: [a], timeout: 30d}]", nil, nil, []string{"rules[0].timeout", "24h"}},
+	{"file missing", "", nil, []string{"--config", "/none.yaml"}, []string{"read configuration"}},
+}
+
+var refusedDestinations = []refusal{
+	{"unknown nested key", "database:\n  scheme: x", nil, nil, []string{":2: database.scheme", "did you mean database.schema?"}},
+	{"no list", "routes: {a: b}", nil, nil, []string{"routes: must be a list"}},
+	{"slots", "slots: 200000", nil, []string{"--to=stdout:"}, []string{"slots", "1 to 100000"}},
+	{"slots of a destination", "destinations: {a: {url: 'stdout:', slots: -1}}", nil, nil, []string{"destinations.a.slots", "1 to 100000"}},
+	{"service link of another service", "", []string{"OUTBOX_NATS_PORT_4222_TCP=x"}, nil, []string{"enableServiceLinks"}},
+	{"secret twice", "to: 'stdout:'\nto_file: secret", nil, nil, []string{"exclude each other"}},
+	{"secret file missing", "", nil, []string{"--to-file=/none"}, []string{"no such file"}},
+	{"unknown scheme", "to: 'stdoud:'", nil, nil, []string{"did you mean stdout?"}},
+	{"scheme from afar", "to: 'kafka://x'", nil, nil, []string{`scheme "kafka" is unknown; there is `}},
+	{"no URL", "to: 'localhost'", nil, nil, []string{"is no URL such as"}},
+	{"option of another scheme", "to: 'stdout:'\nstream: X", nil, nil, []string{"to: stream is no option of stdout:"}},
+	{"option without destination", "stream: X", nil, nil, []string{"stream (file ", "there is none"}},
+	{"option's value", "", nil, []string{"--to=nats://h", "--create=perhaps"}, []string{"create", "true or false"}},
+	{"stream's name", "", nil, []string{"--to=nats://h", "--stream=a.b"}, []string{`to: stream "a.b"`}},
+	{"stream to create without name", "destinations: {a: {url: 'nats://h', create: true}}", nil, nil, []string{`destinations.a: stream ""`, "needs a name"}},
+	{"subject template", "destinations: {a: {url: 'nats://h', subject: '{nonsense}'}}", nil, nil, []string{"destinations.a: subject"}},
+	{"no server", "to: 'nats:'", nil, nil, []string{"is no URL such as nats://"}},
+	{"to and destinations", "destinations: {a: {url: 'stdout:'}}", nil, []string{"--to=stdout:"}, []string{"exclude each other"}},
+	{"destination without URL", "destinations: {a: {slots: 5}}", nil, nil, []string{"destinations.a: needs a url"}},
+	{"destination's name", "destinations: {A: {url: 'stdout:'}}", nil, nil, []string{"destinations.A", "a-z 0-9"}},
+	{"destination's key", "destinations: {a: {url: 'stdout:', slot: 5}}", nil, nil, []string{"did you mean destinations.a.slots?"}},
+	{"route to nowhere", "destinations: {events: {url: 'stdout:'}}\nroutes: [{topics: ['>'], to: event}]", nil, nil, []string{`routes[0]: there is no destination "event"; did you mean events?`}},
+	{"destination without route", "destinations: {a: {url: 'stdout:'}, b: {url: 'stdout:'}}\nroutes: [{topics: ['>'], to: a}]", nil, nil, []string{"destinations.b: no route leads to it"}},
+	{"route's pattern", "destinations: {a: {url: 'stdout:'}}\nroutes: [{topics: ['a..b'], to: a}]", nil, nil, []string{"routes[0].topics[0]"}},
+	{"all at once", "leas: 3s\nnotify: x", []string{"OUTBOX_X=1", "OUTBOX_LEASE=99h"}, []string{"--order=x", "--to=y"},
+		[]string{"6 problems", "leas", "notify", "OUTBOX_X", "lease", "order", "to"}},
+}
+
 func TestConfigRefuses(t *testing.T) {
-	dir := t.TempDir()
-	secret := write(t, filepath.Join(dir, "secret"), "stdout:")
-	for _, c := range []struct {
-		name string
-		file string
-		env  []string
-		args []string
-		says []string
-	}{
-		{"unknown key", "databases: {url: x}", nil, nil, []string{":1: databases: there is no such key", "did you mean database?"}},
-		{"unknown nested key", "database:\n  scheme: x", nil, nil, []string{":2: database.scheme", "did you mean database.schema?"}},
-		{"key of a feature that is not there", "keep_delivered: 30d", nil, nil, []string{"keep_delivered: there is no such key"}},
-		{"key twice", "lease: 2s\nlease: 3s", nil, nil, []string{":2: lease: the key is there already"}},
-		{"group as value", "database: x", nil, nil, []string{"database: must be a mapping"}},
-		{"value as group", "lease: {a: b}", nil, nil, []string{"lease: must be a single value"}},
-		{"no list", "routes: {a: b}", nil, nil, []string{"routes: must be a list"}},
-		{"no mapping at all", "- a", nil, nil, []string{"the file: must be a mapping"}},
-		{"no YAML", "a: [", nil, nil, []string{"line"}},
-		{"two documents", "lease: 2s\n---\nlease: 3s", nil, nil, []string{"more than one document"}},
-		{"variable that is not set", "database: {url: '${NOT_SET}'}", nil, nil, []string{"the variable NOT_SET is not set"}},
-		{"duration without unit", "lease: 30", nil, nil, []string{`lease "30" (file `, "duration with a unit"}},
-		{"out of range", "", []string{"OUTBOX_POLL_INTERVAL=2h"}, nil, []string{`poll_interval "2h0m0s" (environment OUTBOX_POLL_INTERVAL): 1ms to 1h0m0s`}},
-		{"jitter out of range", "retry: {jitter: 2}", nil, nil, []string{"retry.jitter", "above 0 and at most 1"}},
-		{"contradicting retry", "", nil, []string{"--retry-base=10m", "--retry-max=1m"}, []string{"retry.max", "at least Base"}},
-		{"schema name", "", nil, []string{"--database-schema=Outbox"}, []string{`database.schema "Outbox" (flag --database-schema)`}},
-		{"payload", "", nil, []string{"--max-payload=65MiB"}, []string{"max_payload", "67108864"}},
-		{"payload unit", "", nil, []string{"--max-payload=1MB"}, []string{"max_payload", "MiB"}},
-		{"slots", "slots: 200000", nil, []string{"--to=stdout:"}, []string{"slots", "1 to 100000"}},
-		{"slots of a destination", "destinations: {a: {url: 'stdout:', slots: -1}}", nil, nil, []string{"destinations.a.slots", "1 to 100000"}},
-		{"enum", "notify: loudly", nil, nil, []string{"publish, trigger or off"}},
-		{"engine", "engine: wal", nil, nil, []string{"must be poll"}},
-		{"unknown variable", "", []string{"OUTBOX_LAESE=3s"}, nil, []string{"OUTBOX_LAESE: there is no such setting; did you mean OUTBOX_LEASE?"}},
-		{"service link of another service", "", []string{"OUTBOX_NATS_PORT_4222_TCP=x"}, nil, []string{"enableServiceLinks"}},
-		{"secret twice", "to: 'stdout:'\nto_file: " + secret, nil, nil, []string{"exclude each other"}},
-		{"secret file missing", "", nil, []string{"--to-file=" + dir + "/none"}, []string{"no such file"}},
-		{"unknown scheme", "to: 'stdoud:'", nil, nil, []string{"did you mean stdout?"}},
-		{"scheme from afar", "to: 'kafka://x'", nil, nil, []string{`scheme "kafka" is unknown; there is `}},
-		{"no URL", "to: 'localhost'", nil, nil, []string{"is no URL such as"}},
-		{"option of another scheme", "to: 'stdout:'\nstream: X", nil, nil, []string{"to: stream is no option of stdout:"}},
-		{"option without destination", "stream: X", nil, nil, []string{"stream (file ", "there is none"}},
-		{"option's value", "", nil, []string{"--to=nats://h", "--create=perhaps"}, []string{"create", "true or false"}},
-		{"stream's name", "", nil, []string{"--to=nats://h", "--stream=a.b"}, []string{`to: stream "a.b"`}},
-		{"stream to create without name", "destinations: {a: {url: 'nats://h', create: true}}", nil, nil, []string{`destinations.a: stream ""`, "needs a name"}},
-		{"subject template", "destinations: {a: {url: 'nats://h', subject: '{nonsense}'}}", nil, nil, []string{"destinations.a: subject"}},
-		{"no server", "to: 'nats:'", nil, nil, []string{"is no URL such as nats://"}},
-		{"to and destinations", "destinations: {a: {url: 'stdout:'}}", nil, []string{"--to=stdout:"}, []string{"exclude each other"}},
-		{"destination without URL", "destinations: {a: {slots: 5}}", nil, nil, []string{"destinations.a: needs a url"}},
-		{"destination's name", "destinations: {A: {url: 'stdout:'}}", nil, nil, []string{"destinations.A", "a-z 0-9"}},
-		{"destination's key", "destinations: {a: {url: 'stdout:', slot: 5}}", nil, nil, []string{"did you mean destinations.a.slots?"}},
-		{"route to nowhere", "destinations: {events: {url: 'stdout:'}}\nroutes: [{topics: ['>'], to: event}]", nil, nil, []string{`routes[0]: there is no destination "event"; did you mean events?`}},
-		{"destination without route", "destinations: {a: {url: 'stdout:'}, b: {url: 'stdout:'}}\nroutes: [{topics: ['>'], to: a}]", nil, nil, []string{"destinations.b: no route leads to it"}},
-		{"route's pattern", "destinations: {a: {url: 'stdout:'}}\nroutes: [{topics: ['a..b'], to: a}]", nil, nil, []string{"routes[0].topics[0]"}},
-		{"rule without topics", "rules: [{order: none}]", nil, nil, []string{"rules[0].topics"}},
-		{"rule's order", "rules: [{topics: [a], order: fifo}]", nil, nil, []string{"rules[0].order", "skip or none"}},
-		{"rule's retry", "rules: [{topics: [a], retry: {bas: 1s}}]", nil, nil, []string{"did you mean rules[0].retry.base?"}},
-		{"rule's expiry", "rules: [{topics: [a], on_expired: keep}]", nil, nil, []string{"drop or dead"}},
-		{"rule's timeout", "rules: [{topics: [a], timeout: 30d}]", nil, nil, []string{"rules[0].timeout", "24h"}},
-		{"file missing", "", nil, []string{"--config", dir + "/none.yaml"}, []string{"read configuration"}},
-		{"all at once", "leas: 3s\nnotify: x", []string{"OUTBOX_X=1", "OUTBOX_LEASE=99h"}, []string{"--order=x", "--to=y"},
-			[]string{"6 problems", "leas", "notify", "OUTBOX_X", "lease", "order", "to"}},
-	} {
+	for _, c := range append(refusedSettings, refusedDestinations...) {
 		t.Run(c.name, func(t *testing.T) {
 			args := append([]string{"config"}, c.args...)
 			if c.file != "" {
@@ -244,6 +254,27 @@ func TestZeroIsTheDefault(t *testing.T) {
 			if err := s.set(c, zero); err != nil || !reflect.DeepEqual(c, newConfig()) {
 				t.Errorf("%s %s: %v, %+v", key, zero, err, c)
 			}
+		}
+	}
+}
+
+// TestDefaultsAreTheLibrarys: setting what is printed as the default changes nothing.
+func TestDefaultsAreTheLibrarys(t *testing.T) {
+	for _, s := range settings() {
+		if s.def == "" || s.key == "slots" || s.key == "batch_size" || s.key == "batch_bytes" || perDestination(s.key) {
+			continue
+		}
+		c, untouched := newConfig(), newConfig()
+		if err := s.set(c, s.def); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []*config{c, untouched} {
+			c.relay = c.relay.WithDefaults()
+			c.store.Schema = cmp.Or(c.store.Schema, pgstore.DefaultSchema)
+			c.store.MaxPayload = cmp.Or(c.store.MaxPayload, outbox.DefaultMaxPayload)
+		}
+		if !reflect.DeepEqual(c, untouched) {
+			t.Errorf("%s: %s is not the default", s.key, s.def)
 		}
 	}
 }

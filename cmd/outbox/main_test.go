@@ -121,7 +121,7 @@ func execSQL(t *testing.T, conn *pgx.Conn, sql string, args ...any) {
 
 func write(t *testing.T, path, text string) string {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -54,7 +54,7 @@ func newSurvival(t *testing.T) *survival {
 		t.Fatal(err)
 	}
 	s.createStream(t)
-	s.relay = start(t, nil, "run", "--database-url="+s.url, "--to="+s.nats.URL(), "--stream="+survivalStream, "--log-format=json",
+	s.relay = start(t, nil, "run", "--database-url="+s.url, "--to="+s.nats.URL(), "--stream="+survivalStream, "--subject=orders.{topic}", "--log-format=json",
 		"--slots=200", "--batch-size=100")
 	eventually(t, "the relay runs", func() bool { return call(t, nil, "health", "--any", "--database-url="+s.url).code == exitDone })
 	return s
@@ -74,7 +74,7 @@ func (s *survival) publish(t *testing.T) {
 	t.Helper()
 	var lines strings.Builder
 	for range survivalPart {
-		fmt.Fprintf(&lines, `{"topic":"orders.placed","key":"k%d","payload":%d}`+"\n", s.published%survivalKeys, s.published)
+		fmt.Fprintf(&lines, `{"topic":"placed","key":"k%d","payload":%d}`+"\n", s.published%survivalKeys, s.published)
 		s.published++
 	}
 	file := write(t, filepath.Join(t.TempDir(), "lines"), lines.String())
@@ -227,15 +227,16 @@ func TestRunSurvives(t *testing.T) {
 	}
 	s := newSurvival(t)
 	for _, disturb := range []struct {
-		name string
-		do   func(t *testing.T)
+		name    string
+		outages int // of the destination
+		do      func(t *testing.T)
 	}{
-		{"NATS restarted", func(t *testing.T) {
+		{"NATS restarted", 1, func(t *testing.T) {
 			if err := s.nats.Restart(); err != nil {
 				t.Fatal(err)
 			}
 		}},
-		{"PostgreSQL restarted", func(t *testing.T) {
+		{"PostgreSQL restarted", 0, func(t *testing.T) {
 			if err := s.postgres.Stop(t.Context(), pgdev.Fast); err != nil {
 				t.Fatal(err)
 			}
@@ -243,30 +244,32 @@ func TestRunSurvives(t *testing.T) {
 				t.Fatal(err)
 			}
 		}},
-		{"all connections terminated", func(t *testing.T) {
+		{"all connections terminated", 1, func(t *testing.T) {
 			database, err := s.postgres.Cluster().Terminate(t.Context(), "")
 			broker, err2 := s.nats.Terminate()
 			if err != nil || err2 != nil || database == 0 || broker < 2 {
 				t.Fatal(database, broker, err, err2)
 			}
 		}},
-		{"stream deleted and recreated", func(t *testing.T) {
+		{"stream deleted and recreated", 1, func(t *testing.T) {
 			s.deleteStream(t)
-			unavailable := strings.Count(s.relay.log.String(), "destination is unavailable")
-			eventually(t, "the relay notices", func() bool {
-				return strings.Count(s.relay.log.String(), "destination is unavailable") > unavailable
-			})
+			eventually(t, "the relay notices", func() bool { return readTroubles(s.log(t)).open["default"] })
 			s.createStream(t)
 		}},
 	} {
 		t.Run(disturb.name, func(t *testing.T) {
-			before := len(s.log(t))
+			before := readTroubles(s.log(t))
 			s.amid(t)
 			disturb.do(t)
 			s.drain(t)
-			wantPairs(t, s.log(t)[before:])
+			after := readTroubles(s.log(t))
+			if n := after.begun["default"] - before.begun["default"]; n != disturb.outages {
+				t.Errorf("the destination became unavailable %d times, want %d", n, disturb.outages)
+			}
 		})
 	}
+	eventually(t, "all trouble has ended", func() bool { return len(readTroubles(s.log(t)).open) == 0 })
+	readTroubles(s.log(t)).wantFew(t)
 	s.relay.signal(t, syscall.SIGTERM)
 	s.relay.wantExit(t, exitDone)
 	s.read(t)
@@ -282,27 +285,79 @@ func TestRunSurvives(t *testing.T) {
 	}
 }
 
-// wantPairs fails the test unless each trouble is told once when it begins and once when it ends, and nothing else.
-func wantPairs(t *testing.T, records []record) {
-	t.Helper()
-	begins := map[string]string{"destination is unavailable": "destination is available again", "store failed, will be asked again": "store works again"}
-	open, told := map[string]string{}, map[string]bool{}
+// troubles are what the log told of a destination or of a call of the database: each begins and ends by a line, and
+// between the two only another reason is told.
+type troubles struct {
+	begun map[string]int  // by destination or call
+	open  map[string]bool // not ended
+	wrong []string        // what should not be there
+}
+
+const unavailable = "destination is unavailable"
+
+func readTroubles(records []record) troubles {
+	found := troubles{begun: map[string]int{}, open: map[string]bool{}}
+	wrong := func(why string, r record) { found.wrong = append(found.wrong, fmt.Sprintf("%s: %+v", why, r)) }
 	for _, r := range records {
 		subject := r.Call + r.Destination
-		end, isBegin := begins[r.Msg]
-		switch {
-		case isBegin && open[subject] == "" && !told[r.Msg+subject]:
-			open[subject], told[r.Msg+subject] = end, true
-		case r.Msg == open[subject]:
-			delete(open, subject)
+		switch r.Msg {
+		case unavailable, "store failed, will be asked again", "cannot listen for notifications, polling meanwhile":
+			if found.open[subject] {
+				wrong("told twice", r)
+			}
+			found.open[subject] = true
+			found.begun[subject]++
+		case "destination is available again", "store works again", "listening for notifications again":
+			if !found.open[subject] {
+				wrong("ended and never begun", r)
+			}
+			delete(found.open, subject)
+		case "destination is unavailable for another reason":
+			if !found.open[subject] {
+				wrong("another reason for nothing", r)
+			}
 		default:
-			t.Errorf("unexpected line: %+v", r)
+			if r.Level != "INFO" {
+				wrong("unexpected line", r)
+			}
 		}
 	}
-	for subject, end := range open {
-		t.Errorf("%s: no line says %q", subject, end)
+	return found
+}
+
+// wantFew fails the test when something is wrong, and when a call of the database failed more often than there were
+// connections to lose.
+func (f troubles) wantFew(t *testing.T) {
+	t.Helper()
+	for _, text := range f.wrong {
+		t.Error(text)
 	}
-	if len(told) == 0 {
-		t.Error("the log says nothing")
+	const disturbances, poolConnections = 2, 2
+	if f.begun["claim"] == 0 {
+		t.Error("the log does not tell that the database was away")
+	}
+	for subject, n := range f.begun {
+		if n > disturbances*poolConnections {
+			t.Errorf("%q was in trouble %d times", subject, n)
+		}
+	}
+}
+
+// TestTroublesFires: what must not be in the log is noticed.
+func TestTroublesFires(t *testing.T) {
+	begin, end := record{Level: "WARN", Msg: unavailable, Destination: "d"}, record{Level: "INFO", Msg: "destination is available again", Destination: "d"}
+	for _, c := range []struct {
+		name    string
+		records []record
+		fails   bool
+	}{
+		{"pairs", []record{begin, end, begin, end}, false},
+		{"told twice", []record{begin, begin, end}, true},
+		{"ended only", []record{end}, true},
+		{"another warning", []record{{Level: "ERROR", Msg: "message is dead"}}, true},
+	} {
+		if wrong := readTroubles(c.records).wrong; (len(wrong) > 0) != c.fails {
+			t.Errorf("%s: found %q, want something: %v", c.name, wrong, c.fails)
+		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -53,7 +52,7 @@ type demo struct {
 func Run(ctx context.Context, cfg Config) (_ Result, err error) {
 	began := time.Now()
 	d := &demo{cfg: &cfg, progress: newProgress(cfg.Progress), ledger: newLedger()}
-	defer d.progress.end()
+	defer d.progress.clear()
 	d.result.Private = cfg.Database == "" && cfg.To == ""
 	if d.services, err = openServices(ctx, &cfg); err != nil {
 		return d.result, err
@@ -82,7 +81,6 @@ func (d *demo) play(ctx context.Context) (err error) {
 			d.relay.kill()
 		}
 	}()
-	defer d.watch(ctx)()
 	d.app.release(d.cfg.Count / 2)
 	if err := d.until(ctx, d.appIdle); err != nil {
 		return err
@@ -221,6 +219,7 @@ func (d *demo) until(ctx context.Context, condition func(context.Context) (bool,
 		if err != nil {
 			return errors.Join(err, context.Cause(ctx))
 		}
+		d.progress.show("committed %d of %d, delivered %d", d.ledger.count(), d.cfg.Count, arrived)
 		if now := fmt.Sprint(arrived, d.ledger.count()); now != seen {
 			deadline, seen = time.Now().Add(stallLimit), now
 		}
@@ -251,27 +250,6 @@ func (d *demo) relayLog() string {
 		return "no relay runs"
 	}
 	return fmt.Sprintf("relay %d says:\n%s", d.relay.number, d.relay.log.String())
-}
-
-// watch shows how far everything is until the returned function is called.
-func (d *demo) watch(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	running.Go(func() {
-		ticker := time.NewTicker(d.progress.interval())
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-			}
-			if arrived, err := d.services.arrived(ctx); err == nil {
-				d.progress.show("committed %d of %d, delivered %d", d.ledger.count(), d.cfg.Count, arrived)
-			}
-		}
-	})
-	return func() { cancel(); running.Wait() }
 }
 
 // readPatience bounds the wait for the next message of the stream.

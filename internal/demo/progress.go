@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync"
 	"time"
 )
 
@@ -14,45 +13,41 @@ const (
 )
 
 // progress tells what happens: lines that stay, and below them one that changes, on a terminal; elsewhere that one is
-// written now and then.
+// written now and then. One goroutine uses it.
 type progress struct {
 	w        io.Writer
+	interval time.Duration // between two states of the changing line
 	terminal bool
-
-	mu   sync.Mutex
-	open bool // the changing line is there
+	open     bool // the changing line is there
+	shown    time.Time
 }
 
 func newProgress(w io.Writer) *progress {
-	p := &progress{w: w}
+	p := &progress{w: w, interval: sparseInterval, shown: time.Now()}
 	if f, ok := w.(*os.File); ok {
 		info, err := f.Stat()
 		p.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
 	}
-	return p
-}
-
-func (p *progress) interval() time.Duration {
 	if p.terminal {
-		return terminalInterval
+		p.interval = terminalInterval
 	}
-	return sparseInterval
+	return p
 }
 
 const clearLine = "\r\x1b[K"
 
 // say writes a line that stays.
 func (p *progress) say(format string, args ...any) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.clear()
 	fmt.Fprintf(p.w, format+"\n", args...)
 }
 
-// show writes the changing line.
+// show writes the changing line, if it is time for that.
 func (p *progress) show(format string, args ...any) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	if time.Since(p.shown) < p.interval {
+		return
+	}
+	p.shown = time.Now()
 	if !p.terminal {
 		fmt.Fprintf(p.w, format+"\n", args...)
 		return
@@ -62,12 +57,7 @@ func (p *progress) show(format string, args ...any) {
 	p.open = true
 }
 
-func (p *progress) end() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.clear()
-}
-
+// clear removes the changing line.
 func (p *progress) clear() {
 	if p.open {
 		fmt.Fprint(p.w, clearLine)

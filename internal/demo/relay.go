@@ -17,13 +17,12 @@ const lease = 2 * time.Second
 
 // relay is a relay as a process of its own.
 type relay struct {
-	number  int
-	name    string // of its database sessions
-	program string
-	cmd     *exec.Cmd
-	log     tail
-	ended   chan struct{}
-	err     error // how it ended
+	number int
+	name   string // of its database sessions
+	cmd    *exec.Cmd
+	log    tail
+	ended  chan struct{}
+	err    error // how it ended
 }
 
 // startRelay runs this program's relay.

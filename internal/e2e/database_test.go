@@ -69,6 +69,13 @@ func (d *database) count(ctx context.Context, query string) int {
 	return n
 }
 
+func (d *database) exec(t *testing.T, sql string) {
+	t.Helper()
+	if _, err := d.pool.Exec(t.Context(), sql); err != nil {
+		t.Fatal(err)
+	}
+}
+
 const (
 	everything = `select (select count(*) from outbox.message) + (select count(*) from outbox.waiting) +
 		(select count(*) from outbox.claim)`

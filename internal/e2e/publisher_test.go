@@ -30,11 +30,17 @@ type plan struct {
 	Messages int // until so many are committed
 	Keys     int // 0: without keys
 	Pause    time.Duration
+	Defer    int // every so many-th message, at random, is scheduled for the next two seconds
+	Topics   []string
+	Bytes    int // every so many-th payload is of this size, at random; 0: none
 
 	// relays
 	Lease       time.Duration
 	Slots       int
-	FailEvery   int // every so many-th message fails at its first attempt
+	BatchBytes  int64
+	Take        []string // of the lane; nil: everything
+	Second      []string // of a second destination
+	FailEvery   int      // every so many-th message fails at its first attempt
 	AsyncSettle bool
 	Work        time.Duration // of each delivery
 }
@@ -165,6 +171,15 @@ func (w *writer) messages(random *rand.Rand, n int) []outbox.Message {
 		if w.Keys > 0 {
 			ms[i].Key = fmt.Sprintf("key-%d", random.IntN(w.Keys))
 		}
+		if len(w.Topics) > 0 {
+			ms[i].Topic = w.Topics[random.IntN(len(w.Topics))]
+		}
+		if w.Defer > 0 && random.IntN(w.Defer) == 0 {
+			ms[i].Delay = 1 + rand.N(2*time.Second)
+		}
+		if w.Bytes > 0 && random.IntN(10) == 0 {
+			ms[i].Payload = append(ms[i].Payload, make([]byte, random.IntN(w.Bytes))...)
+		}
 	}
 	return ms
 }
@@ -173,7 +188,7 @@ func (w *writer) messages(random *rand.Rand, n int) []outbox.Message {
 func (w *writer) tell(kind history.Kind, ms []outbox.Message) {
 	events := make([]history.Event, len(ms))
 	for i, m := range ms {
-		events[i] = history.Event{Kind: kind, Message: m.ID.String()}
+		events[i] = history.Event{Kind: kind, Message: m.ID.String(), Deferred: m.Delay > 0}
 		if kind == history.Publishing {
 			events[i].Topic, events[i].Key, events[i].Payload = m.Topic, m.Key, history.Hash(m.Payload)
 		}

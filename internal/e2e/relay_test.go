@@ -40,9 +40,10 @@ func relay(ctx context.Context, c *crashtest.Child) error {
 	defer store.Close()
 	var id atomic.Pointer[outbox.ID]
 	r, err := outbox.NewRelay(record.NewStore(store, c.Log),
-		[]outbox.Route{{Name: "lane", Topics: []string{">"}, Sink: record.NewSink(handler(p), "lane", c.Log), Slots: p.Slots}},
+		routes(p, c.Log),
 		&outbox.Config{
 			Lease: p.Lease, Logger: log, Retry: outbox.RetryPolicy{Base: 50 * time.Millisecond, Max: time.Second},
+			Rules: []outbox.Rule{{Topics: []string{unordered}, Order: outbox.OrderNone}},
 			Hooks: outbox.Hooks{Event: func(_ context.Context, e outbox.Event) {
 				if e.Kind == outbox.EventBeat {
 					id.Store(&e.Relay)
@@ -60,6 +61,21 @@ func relay(ctx context.Context, c *crashtest.Child) error {
 		return err
 	}
 	return c.Log.Append(history.Event{Kind: history.RelayStopped, Relay: id.Load().String()})
+}
+
+// unordered is the topic whose keys are only passed on.
+const unordered = "e2e.free"
+
+func routes(p plan, log *history.Log) []outbox.Route {
+	take := p.Take
+	if take == nil {
+		take = []string{">"}
+	}
+	rs := []outbox.Route{{Name: "lane", Topics: take, Sink: record.NewSink(handler(p), "lane", log), Slots: p.Slots, BatchBytes: p.BatchBytes}}
+	if p.Second != nil {
+		rs = append(rs, outbox.Route{Name: "second", Topics: p.Second, Sink: record.NewSink(handler(p), "second", log), Slots: p.Slots})
+	}
+	return rs
 }
 
 // handler takes its time, and fails the first attempt of every so many-th message.

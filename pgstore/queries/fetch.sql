@@ -1,8 +1,12 @@
 -- What a claim request brought, by its token, since the request's answer is not known yet when this is sent.
+-- Durations are cut to the 285 years that a time.Duration can hold.
 -- A message is in message or in waiting; one that was discarded meanwhile is in neither.
 select c.id, c.lapses, m.seq, m.id, m.topic, coalesce(m.key, ''), m.payload, m.headers::text, coalesce(m.dedup_key, ''),
-       m.max_attempts, (extract(epoch from m.broker_ttl) * 1000000)::bigint,
-       (extract(epoch from m.expires_at - clock_timestamp()) * 1000000)::bigint, m.published_at, m.generation, m.attempts
+       m.max_attempts, case when m.broker_ttl is not null
+           then (least(extract(epoch from m.broker_ttl), 9e9) * 1000000)::bigint end,
+       case when m.expires_at is not null
+           then (greatest(least(extract(epoch from m.expires_at - clock_timestamp()), 9e9), -9e9) * 1000000)::bigint end,
+       m.published_at, m.generation, m.attempts
 from outbox.claim c
 cross join lateral unnest(c.seqs) s(seq)
 cross join lateral (

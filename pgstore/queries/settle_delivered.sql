@@ -1,1 +1,1 @@
-select outbox.settle_delivered($1, $2)
+select outbox.settle_delivered($1, $2, $3)

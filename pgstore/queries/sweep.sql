@@ -1,1 +1,1 @@
-select reached, seqs, keys from outbox.sweep($1, $2, $3, $4, $5)
+select reached, seqs, keys from outbox.sweep($1, $2, $3, $4, $5, $6)

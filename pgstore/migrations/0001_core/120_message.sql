@@ -20,7 +20,8 @@ create table outbox.message (
     constraint message_headers check (outbox.headers_valid(headers)),
     constraint message_dedup_key check (octet_length(dedup_key) between 1 and 255),
     constraint message_max_attempts check (max_attempts >= 0),
-    constraint message_broker_ttl check (broker_ttl > interval '0')
+    constraint message_broker_ttl check (broker_ttl > interval '0'),
+    constraint message_times check (isfinite(published_at) and isfinite(expires_at))
 ) with (
     -- Rows live for milliseconds and die in masses: vacuum by count, unthrottled, before the dead prefix
     -- of the index is worth noticing.

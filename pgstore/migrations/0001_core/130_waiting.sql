@@ -26,13 +26,14 @@ create table outbox.waiting (
     constraint waiting_headers check (outbox.headers_valid(headers)),
     constraint waiting_dedup_key check (octet_length(dedup_key) between 1 and 255),
     constraint waiting_max_attempts check (max_attempts >= 0),
-    constraint waiting_broker_ttl check (broker_ttl > interval '0')
+    constraint waiting_broker_ttl check (broker_ttl > interval '0'),
+    constraint waiting_times check (isfinite(published_at) and isfinite(expires_at) and isfinite(available_at))
 ) with (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
     autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 50000,
     autovacuum_vacuum_cost_delay = 0
 );
-create index waiting_available on outbox.waiting (available_at);
+create index waiting_available on outbox.waiting (available_at, seq);
 create index waiting_key on outbox.waiting (key, seq) where key is not null and holds;
 
 comment on table outbox.waiting is 'Messages that are not to be delivered before available_at: scheduled, backing off, redriven, replayed.';

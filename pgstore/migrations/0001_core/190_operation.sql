@@ -5,7 +5,9 @@ create table outbox.control (
     actor  text,
     at     timestamptz not null default clock_timestamp(),
     primary key (scope, name),
-    constraint control_scope check (scope in ('topic', 'destination'))
+    constraint control_scope check (scope in ('topic', 'destination')),
+    -- Every claim makes a regular expression of the patterns.
+    constraint control_name check (scope <> 'topic' or name ~ '^(([A-Za-z0-9_-]+|\*)\.)*([A-Za-z0-9_-]+|\*|>)$')
 );
 comment on table outbox.control is 'Pauses: a topic pattern or a destination that no relay claims from. Its messages still hold their keys.';
 

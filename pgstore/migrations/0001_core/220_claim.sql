@@ -26,10 +26,14 @@ create function outbox.claim(
     p_share       boolean,   -- … or further on, where other relays' windows ended
     p_window      int,       -- rows
     p_window_only boolean,   -- no other candidates
+    p_due_at      timestamptz, -- due rows after this one, by time and seq
+    p_due_seq     bigint,
+    p_due_rows    int,
     p_keys        text[],    -- continue these keys below the floor
     p_seqs        bigint[],  -- offered candidates without a key
     p_foreign     bigint[],  -- lost claims known to hold nothing for this lane
-    p_lost_after  bigint,    -- begin with lost claims after this one
+    p_lost        int,       -- lost claims; each is held for as long as another one has a part of its keys
+    p_lost_after  bigint,    -- begin with those after this one
     p_low         bigint,    -- no live claim has a lower id
     p_queue       boolean,   -- wait for the claim lock
     out state        text,     -- busy: somebody else has the lock; unknown: no such relay (any more); done
@@ -37,6 +41,8 @@ create function outbox.claim(
     out floor        bigint,   -- where the next window starts
     out scanned      int,      -- rows of the window
     out yielded      int,      -- of which candidates
+    out due_at       timestamptz, -- the last due row looked at; null: there were no more
+    out due_seq      bigint,
     out cut          boolean,  -- candidates were left for want of room
     out skipped_keys text[],   -- keys with rows now below the floor that were not taken
     out held_keys    text[],   -- of p_keys: held by a claim
@@ -114,15 +120,19 @@ begin
 
     with
     lost as materialized (
-        select c.id, c.seqs, c.lapses + (c.relay is not null)::int as lapses
-        from outbox.claim c
-        where c.id >= low
-          and not p_window_only
-          and (c.relay is null or c.relay not in (select r.id from outbox.relay r))
-          and c.id <> all (p_foreign)
-        order by c.id <= p_lost_after, c.id
-        limit 8
-        for update skip locked
+        select l.*
+        from (
+            select c.id, c.seqs, c.lapses + (c.relay is not null)::int as lapses
+            from outbox.claim c
+            where c.id >= low
+              and not p_window_only
+              and (c.relay is null or c.relay not in (select r.id from outbox.relay r))
+              and c.id <> all (p_foreign)
+            order by c.id <= p_lost_after, c.id
+            limit p_lost
+            for update skip locked
+        ) l
+        limit 512
     ),
     -- Listed seqs are candidates only here: the locked row's list is the newest, the snapshot's may hold
     -- seqs that were settled since.
@@ -148,32 +158,50 @@ begin
     held as materialized (
         select k.hash from outbox.held(low, p_destination, (select coalesce(array_agg(l.id), '{}') from lost l)) k(hash)
     ),
-    -- Rows whose head is waiting or dead are left out before the limit: they would fill it, for as long as
-    -- that head waits.
+    -- A window over the due rows, since any number of them may belong to others, be paused, or stand behind a head
+    -- that waits. The next claim goes on after it, and begins anew at the end.
+    ripe as materialized (
+        select r.*
+        from (
+            select w.available_at, w.seq, w.key, w.topic, w.destination, octet_length(w.payload) as bytes
+            from outbox.waiting w
+            where w.available_at <= v_now and (w.available_at, w.seq) > (p_due_at, p_due_seq)
+              and not p_window_only
+            order by w.available_at, w.seq
+            limit p_due_rows
+        ) r
+        limit 4000
+    ),
+    -- Rows behind a head that cannot be taken now are left out before the limit: they would fill it, for as long
+    -- as that head waits. (A head that is due itself and finds no room here joins by "head".)
     due as materialized (
         select d.seq, d.key, d.topic, d.bytes
         from (
-            select w.seq, w.key, w.topic, octet_length(w.payload) as bytes
-            from outbox.waiting w
-            where w.available_at <= v_now
-              and not p_window_only
-              and (w.destination is null or w.destination = p_destination)
+            select w.seq, w.key, w.topic, w.bytes
+            from ripe w
+            where (w.destination is null or w.destination = p_destination)
               and w.topic ~ v_take
               and (v_stop is null or w.topic !~ v_stop)
               and w.seq not in (select l.seq from listed l)
               and (w.key is null or w.topic ~ v_free
                    or hashtext(w.key) not in (select h.hash from held h)
-                      and coalesce((select o.seq from outbox.waiting o
-                                    where o.key = w.key and o.holds and o.available_at > v_now
-                                      and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
-                                      and (o.destination is null or o.destination = p_destination)
-                                    order by o.seq limit 1) > w.seq, true)
-                      and coalesce((select o.seq from outbox.dead o
-                                    where o.key = w.key and o.holds
-                                      and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
-                                      and (o.destination is null or o.destination = p_destination)
-                                    order by o.seq limit 1) > w.seq, true))
-            order by w.available_at
+                      and (select o.seq from outbox.waiting o
+                           where o.key = w.key and o.holds and o.seq < w.seq
+                             and (o.available_at > v_now or o.topic !~ v_take or o.topic ~ v_stop)
+                             and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
+                             and (o.destination is null or o.destination = p_destination)
+                           order by o.seq limit 1) is null
+                      and (select o.seq from outbox.dead o
+                           where o.key = w.key and o.holds and o.seq < w.seq
+                             and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
+                             and (o.destination is null or o.destination = p_destination)
+                           order by o.seq limit 1) is null
+                      and coalesce((select m.topic ~ v_take and (v_stop is null or m.topic !~ v_stop)
+                                    from outbox.message m
+                                    where m.key = w.key and m.seq < w.seq
+                                      and m.topic ~ v_dest and (v_free is null or m.topic !~ v_free)
+                                    order by m.seq limit 1), true))
+            order by w.available_at, w.seq
             limit greatest(p_limit / 2, 1)
         ) d
         limit 1000
@@ -195,7 +223,8 @@ begin
     continued as materialized (
         select k.key, hashtext(k.key) in (select h.hash from held h) as held,
                least((select o.seq from outbox.waiting o
-                      where o.key = k.key and o.holds and o.available_at > v_now
+                      where o.key = k.key and o.holds
+                        and (o.available_at > v_now or o.topic !~ v_take or o.topic ~ v_stop)
                         and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
                         and (o.destination is null or o.destination = p_destination)
                       order by o.seq limit 1),
@@ -204,10 +233,12 @@ begin
                         and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
                         and (o.destination is null or o.destination = p_destination)
                       order by o.seq limit 1),
-                     case when mixed then
-                         (select m.seq from outbox.message m
-                          where m.key = k.key and m.topic ~ v_dest and m.topic !~ v_take
-                            and (v_free is null or m.topic !~ v_free)
+                     case when mixed or v_stop is not null then
+                         (select m.seq
+                          from (select m.seq, m.topic from outbox.message m
+                                where m.key = k.key and m.topic ~ v_dest and (v_free is null or m.topic !~ v_free)
+                                order by m.seq limit 1000) m
+                          where m.topic !~ v_take or m.topic ~ v_stop
                           order by m.seq limit 1)
                      end) as block
         from unnest(p_keys) k(key)
@@ -307,9 +338,14 @@ begin
         from probe p
         cross join lateral (
             select m.seq, m.topic, octet_length(m.payload) as bytes
-            from outbox.message m where m.seq = p.ready limit 1
+            from outbox.message m where m.seq = p.ready and (p.block is null or m.seq < p.block)
+            union all
+            select w.seq, w.topic, octet_length(w.payload)
+            from outbox.waiting w
+            where w.seq = p.block and (p.ready is null or w.seq < p.ready) and w.available_at <= v_now
+            limit 1
         ) m
-        where p.ready < p.lo and (p.block is null or p.ready < p.block)
+        where m.seq < p.lo
           and m.seq not in (select l.seq from listed l)
           and m.topic ~ v_take and (v_stop is null or m.topic !~ v_stop)
           and (m.bytes <= p.bytes or m.bytes <= p_bytes - (select sum(t.bytes) from taken t))
@@ -327,6 +363,14 @@ begin
         union all
         select h.seq, hashtext(h.key), false from head h
     ),
+    seen as materialized (
+        select r.available_at, r.seq
+        from ripe r
+        where case when (select count(*) from due) >= greatest(p_limit / 2, 1) then r.seq in (select d.seq from due d)
+                   else p_due_rows > 0 and (select count(*) from ripe) >= p_due_rows end
+        order by r.available_at desc, r.seq desc
+        limit 1
+    ),
     edge as materialized (
         select coalesce(
             (select min(w.seq) from win w
@@ -337,9 +381,10 @@ begin
     select (select e.floor from edge e),
            (select count(*) from win),
            (select count(*) from win w where w.eligible),
+           (select s.available_at from seen s),
+           (select s.seq from seen s),
            coalesce((select count(*) >= p_limit or not bool_and(c.fits) from cand c), false)
-               or (select count(*) from due) >= greatest(p_limit / 2, 1)
-               or (select count(*) from lost) >= 8,
+               or (select count(*) from lost) >= p_lost,
            (select array_agg(distinct w.key) from win w
             where w.mine and w.key is not null and w.seq < (select e.floor from edge e)
               and w.seq not in (select o.seq from ok o) and w.seq not in (select l.seq from listed l)),
@@ -361,20 +406,26 @@ begin
            (select array_agg(o.hash order by o.seq) from ok o where not o.relapsed),
            (select array_agg(o.seq order by o.seq) from ok o where o.relapsed),
            (select array_agg(o.hash order by o.seq) from ok o where o.relapsed)
-    into floor, scanned, yielded, cut, skipped_keys, held_keys, blocked_keys, ended_keys, foreign_ids, lost_last,
+    into floor, scanned, yielded, due_at, due_seq, cut, skipped_keys, held_keys, blocked_keys, ended_keys, foreign_ids, lost_last,
          v_lost, v_lapses, v_seqs, v_hashes, v_relisted, v_rehashed;
 
     if v_lost is not null then
         perform outbox.take_over(v_lost, coalesce(v_seqs, '{}') || coalesce(v_relisted, '{}'));
     end if;
     insert into outbox.claim (token, relay, beat, destination, seqs, keys, floor, lapses, claimed_at)
-    select p_token, p_relay, v_beat, p_destination, c.seqs, c.hashes, floor, c.lapses, v_now
+    select p_token, p_relay, v_beat, p_destination, c.seqs, c.hashes,
+           case when p_closed is null then floor else 0 end, c.lapses, v_now -- others may not have passed those topics
     from (values (v_seqs, v_hashes, 0), (v_relisted, v_rehashed, v_lapses)) c(seqs, hashes, lapses)
     where c.seqs is not null;
     claimed := coalesce(cardinality(v_seqs), 0) + coalesce(cardinality(v_relisted), 0);
 
-    select (extract(epoch from w.available_at - v_now) * 1000000)::bigint into next_due
-    from outbox.waiting w where w.available_at > v_now order by w.available_at limit 1;
+    -- When nothing among the next rows is for this lane: the time to look at those after them.
+    select (extract(epoch from least(coalesce(min(w.available_at) filter (where w.topic ~ v_take), max(w.available_at)),
+                                     v_now + interval '1 day') - v_now) * 1000000)::bigint
+    into next_due
+    from (select w.available_at, w.topic from outbox.waiting w
+          where w.available_at > v_now order by w.available_at limit 100) w
+    having count(*) > 0;
 end
 $$;
 comment on function outbox.claim is 'Takes messages for one lane of a relay; see docs/protocol.md.';

@@ -2,12 +2,13 @@
 -- took effect now, had before, or was refused, and the keys that were released, with their lane: whoever
 -- skipped a key continues it.
 --
--- The fence is the row lock on the claim, taken under its id and its relay: a takeover skips locked claims,
+-- The fence is the row lock on the claim, taken under its id, its token and its relay: a takeover skips locked claims,
 -- and once it has changed the owner nothing is found here. FOR KEY SHARE, so that several parts of one claim
 -- settle at the same time; the claim row is changed by expressions on its own columns for the same reason.
 create function outbox.settle(
     p_relay    uuid,
     p_claims   bigint[],
+    p_tokens   uuid[],
     p_seqs     bigint[],
     p_kinds    text[],       -- delivered dropped expired retried died unlisted given_back
     p_attempts int[],
@@ -35,7 +36,7 @@ begin
         perform outbox.claim_lock();
     end if;
     perform from outbox.claim c
-    where c.id = any (p_claims) and c.relay = p_relay
+    where c.id = any (p_claims) and c.token = any (p_tokens) and c.relay = p_relay
     order by c.id
     for key share;
 
@@ -53,9 +54,9 @@ begin
                      or exists (select from outbox.waiting w where w.seq = o.seq) then 'fenced'
                    else 'before'
                end as result
-        from unnest(p_claims, p_seqs, p_kinds) with ordinality o(claim, seq, kind, n)
+        from unnest(p_claims, p_tokens, p_seqs, p_kinds) with ordinality o(claim, token, seq, kind, n)
         left join lateral (
-            select c.id, c.seqs from outbox.claim c where c.id = o.claim and c.relay = p_relay limit 1
+            select c.id, c.seqs from outbox.claim c where c.id = o.claim and c.token = o.token and c.relay = p_relay limit 1
         ) c on true
     ) r;
     if v_gone is null then
@@ -88,8 +89,9 @@ begin
 
     update outbox.claim c
     set seqs = outbox.seqs_without(c.seqs, v_gone), keys = outbox.keys_without(c.seqs, c.keys, v_gone)
-    where c.id = any (p_claims) and c.relay = p_relay;
-    delete from outbox.claim c where c.id = any (p_claims) and c.relay = p_relay and c.seqs = '{}';
+    where c.id = any (p_claims) and c.token = any (p_tokens) and c.relay = p_relay;
+    delete from outbox.claim c
+    where c.id = any (p_claims) and c.token = any (p_tokens) and c.relay = p_relay and c.seqs = '{}';
     if p_notify and v_returned is not null then
         perform pg_notify('outbox', '');
     end if;

@@ -1,12 +1,13 @@
 -- A heartbeat: registers the relay or extends its lease, and gives back the claims that the relay does not
 -- know of. A claim of the current beat may still be on its way to the relay; one that was made before the
--- previous heartbeat and is not named now was lost with its answer, and would be renewed for ever.
+-- previous heartbeat and is not named now was lost with its answer, and would be renewed for ever. A request that
+-- was overtaken on its way names too little and changes nothing.
 --
 -- p_ahead are relays, with their beat, that the caller has seen before with a lease further ahead than twice
 -- its length (the clock was stepped back): when they have not moved since, they have lapsed.
 create function outbox.beat(
     p_relay    uuid,
-    p_beat     bigint,    -- 0 registers
+    p_beat     bigint,    -- counts the relay's requests; 0 registers
     p_lease    interval,
     p_known    uuid[],
     p_stopping boolean,
@@ -21,31 +22,29 @@ language plpgsql volatile
 as $$
 #variable_conflict use_column
 declare
-    v_beat  bigint;
-    v_given int;
-    v_now   timestamptz := clock_timestamp();
+    v_before bigint;   -- the beat that was current
+    v_given  int;
+    v_now    timestamptz := clock_timestamp();
 begin
     perform outbox.plan_settings(), set_config('synchronous_commit', 'off', true);
     if p_beat = 0 then
-        insert into outbox.relay as r (id, lease_until, lease, beat, host, pid, version, engine, destinations,
+        insert into outbox.relay (id, lease_until, lease, beat, host, pid, version, engine, destinations,
             counters, settings_digest)
-        values (p_relay, v_now + p_lease, p_lease, 1, p_host, p_pid, p_version, p_engine,
+        values (p_relay, v_now + p_lease, p_lease, 0, p_host, p_pid, p_version, p_engine,
             outbox.lane_regexps(p_lanes), p_counters, p_digest)
-        on conflict (id) do update set lease_until = excluded.lease_until, seen_at = v_now, beat = r.beat + 1
-        returning r.beat into v_beat;
-    else
-        update outbox.relay r
-        set lease_until = v_now + p_lease, beat = r.beat + 1, counters = p_counters, seen_at = v_now
-        where r.id = p_relay
-        returning r.beat into v_beat;
+        on conflict (id) do nothing;
     end if;
-    alive := v_beat is not null;
-    if not alive then
-        return;
+    select r.beat into v_before from outbox.relay r where r.id = p_relay for update;
+    alive := v_before is not null;
+    if not alive or v_before > p_beat then
+        return;   -- overtaken by a later one, which knew more
     end if;
+    update outbox.relay r
+    set lease_until = v_now + p_lease, beat = p_beat + 1, counters = p_counters, seen_at = v_now
+    where r.id = p_relay;
 
     update outbox.claim c set relay = null
-    where c.relay = p_relay and (c.beat < v_beat - 1 or p_stopping)
+    where c.relay = p_relay and (c.beat < v_before or p_stopping)
       and c.token <> all (coalesce(p_known, '{}'));
     get diagnostics v_given = row_count;
     -- A stopping relay that names a token leaves a handler behind that ignores its end: the lease of that

@@ -2,7 +2,8 @@
 -- window had passed, and keys whose continuation was lost with a relay. Outside the claim lock: it only finds
 -- candidates, and claim decides.
 create function outbox.sweep(
-    p_relay uuid, p_destination text, p_from bigint, p_to bigint, p_rows int,
+    p_relay uuid, p_destination text, p_stop text, p_from bigint, p_to bigint, p_rows int,
+    -- p_stop: topics that the lane's last claim left alone
     out reached bigint,   -- null: the end
     out seqs    bigint[], -- without a key
     out keys    text[]
@@ -21,7 +22,7 @@ begin
     with page as materialized (
         select p.seq, p.key, p.mine and p.seq not in (select l.seq from outbox.listed(0) l(seq)) as found
         from (
-            select m.seq, case when m.topic ~ v_free then null else m.key end as key, m.topic ~ v_take as mine
+            select m.seq, case when m.topic ~ v_free then null else m.key end as key, m.topic ~ v_take and (p_stop is null or m.topic !~ p_stop) as mine
             from outbox.message m
             where m.seq >= p_from and m.seq < p_to
             order by m.seq

@@ -1,0 +1,190 @@
+package natssink
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/outboxtest"
+)
+
+// syncBuffer is a log that can be read while it is written.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// TestRelaySurvives: connections cut, the server restarted, the stream deleted and made again, in the middle of the
+// messages: everything is delivered in order per key, nothing is dead, no attempt is spent.
+func TestRelaySurvives(t *testing.T) {
+	const keys, each = 20, 100
+	h := newHarness(t, Config{AckTimeout: time.Second})
+	_, js := client(t, h.server)
+	store, log := outboxtest.NewStore(), &syncBuffer{}
+	routes := []outbox.Route{{Name: "events", Topics: []string{">"}, Sink: h.sink, Slots: 100, BatchSize: 40}}
+	relay, err := outbox.NewRelay(store, routes, &outbox.Config{MaxAttempts: 1, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	result := make(chan error, 1)
+	go func() { result <- relay.Run(ctx) }()
+	delivered := 0
+	for part, disturb := range []func() error{
+		func() error { _, err := h.server.Terminate(); return err },
+		h.server.Restart,
+		func() error { return js.DeleteStream(ctx, streamName) },
+		func() error { return nil },
+	} {
+		for i := range each {
+			for k := range keys {
+				publishOne(t, store, fmt.Sprint("k", k), part*each+i)
+			}
+			if i == each/2 {
+				if err := disturb(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		delivered += keys * each
+		awaitDelivered(t, store, delivered, log)
+	}
+	cancel()
+	if err := <-result; err != nil {
+		t.Fatal(err)
+	}
+	if c := store.Counts(); c.Dead != 0 || c.Waiting != 0 || c.Claimed != 0 {
+		t.Errorf("%+v", c)
+	}
+	if n := strings.Count(log.String(), `msg="destination is unavailable"`); n > 3 {
+		t.Errorf("%d lines for 3 outages:\n%s", n, log)
+	}
+	checkOrder(t, h, keys*each)
+}
+
+func publishOne(t *testing.T, store *outboxtest.Store, key string, n int) {
+	t.Helper()
+	if _, err := store.Publish(t.Context(), outbox.Message{Topic: "sinktest.a", Key: key, Payload: fmt.Append(nil, n)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func awaitDelivered(t *testing.T, store *outboxtest.Store, n int, log *syncBuffer) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); store.Counts().Delivered < n; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%+v instead of %d delivered, log:\n%s", store.Counts(), n, log)
+		}
+	}
+}
+
+// checkOrder reads the stream back: what was stored after it was made again is in order, without copies.
+func checkOrder(t *testing.T, h *harness, atLeast int) {
+	t.Helper()
+	all, err := h.Stored(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < atLeast {
+		t.Errorf("the stream holds %d messages, less than %d", len(all), atLeast)
+	}
+	last := map[string]int{}
+	for _, s := range all {
+		var n int
+		if _, err := fmt.Sscan(string(s.Payload), &n); err != nil {
+			t.Fatal(err)
+		}
+		key := s.Headers[headerKey]
+		if before, ok := last[key]; ok && n != before+1 {
+			t.Errorf("key %s: %d after %d", key, n, before)
+		}
+		last[key] = n
+	}
+}
+
+// TestRelayOversized: one message too large among others is dead, with its reason, and the others are delivered.
+func TestRelayOversized(t *testing.T) {
+	h := newHarness(t, Config{})
+	store := outboxtest.NewStore(outboxtest.WithMaxPayload(4 << 20))
+	for i := range 100 {
+		m := outbox.Message{Topic: "sinktest.a", Payload: fmt.Append(nil, i)}
+		if i == 50 {
+			m.Payload = make([]byte, 2<<20)
+		}
+		if _, err := store.Publish(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	relay, err := outbox.NewRelay(store, outbox.To(h.sink), &outbox.Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := relay.RunUntilIdle(t.Context())
+	if err != nil || n.Delivered != 99 || n.Dead != 1 || n.GivenBack != 0 {
+		t.Errorf("%+v, %v", n, err)
+	}
+	if dead := store.Dead(); len(dead) != 1 || !strings.Contains(dead[0].Text, "max_payload") {
+		t.Errorf("dead: %+v", dead)
+	}
+}
+
+// TestRelaySilent: a message that is never acknowledged, though the stream answers, ends dead; the others flow.
+func TestRelaySilent(t *testing.T) {
+	h := newHarness(t, Config{AckTimeout: 50 * time.Millisecond})
+	conn, js := client(t, h.server)
+	if _, err := js.UpdateStream(t.Context(), jetstream.StreamConfig{Name: streamName, Subjects: []string{"sinktest.a"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.SubscribeSync("sinktest.silent"); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	store := outboxtest.NewStore()
+	relay, err := outbox.NewRelay(store, outbox.To(h.sink), &outbox.Config{
+		MaxAttempts: 3, Retry: outbox.RetryPolicy{Base: 10 * time.Millisecond}, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Publish(t.Context(), outbox.Message{Topic: "sinktest.silent"}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	result := make(chan error, 1)
+	go func() { result <- relay.Run(ctx) }()
+	sent := 0
+	for deadline := time.Now().Add(time.Minute); store.Counts().Dead == 0 && time.Now().Before(deadline); sent++ {
+		publishOne(t, store, "", sent)
+		time.Sleep(time.Millisecond)
+	}
+	awaitDelivered(t, store, sent, &syncBuffer{})
+	cancel()
+	if err := <-result; err != nil {
+		t.Fatal(err)
+	}
+	if dead := store.Dead(); len(dead) != 1 || dead[0].Class != outbox.ClassTimeout || dead[0].Attempts != 3 {
+		t.Errorf("dead: %+v", dead)
+	}
+}

@@ -1,0 +1,102 @@
+package pgstore
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// "Never" is often written as the last day of a calendar.
+func TestExpiryFarAway(t *testing.T) {
+	url := migratedDatabase(t)
+	conn := connect(t, url)
+	store := newStore(t, url, nil)
+	for _, at := range []string{"9999-12-31", "2400-01-01", "294276-12-31"} {
+		exec(t, conn, "select outbox.publish('a', 'x', expires_at => $1::text::timestamptz)", at)
+	}
+	exec(t, conn, "select outbox.publish('a', 'x', ttl => '1000 years', broker_ttl => '1000 years')")
+	exec(t, conn, "insert into outbox.message (id, topic, payload, expires_at) values (gen_random_uuid(), 'a', 'long ago', '4000-01-01 BC')")
+	ds := newTestRelay(t, store, ">").claim(t, 10)
+	if len(ds) != 5 {
+		t.Fatalf("claimed %d of 5", len(ds))
+	}
+	for _, d := range ds[:4] {
+		if d.Deadline.Before(time.Now().Add(24 * time.Hour)) {
+			t.Errorf("message %d has the deadline %v", d.Seq, d.Deadline)
+		}
+		if d.BrokerTTL < 0 {
+			t.Errorf("message %d has the broker TTL %v", d.Seq, d.BrokerTTL)
+		}
+	}
+	if d := ds[4]; d.Deadline.After(time.Now()) {
+		t.Errorf("the expired message has the deadline %v", d.Deadline)
+	}
+}
+
+// Times that Go and arithmetic do not have are refused where they are written, not where they are read.
+func TestInfiniteTimesAreRefused(t *testing.T) {
+	conn := connect(t, migratedDatabase(t))
+	for _, sql := range []string{
+		"select outbox.publish('a', 'x', expires_at => 'infinity')",
+		"select outbox.publish('a', 'x', expires_at => '-infinity')",
+		"select outbox.publish('a', 'x', deliver_at => 'infinity')",
+		"insert into outbox.message (id, topic, payload, published_at) values (gen_random_uuid(), 'a', 'x', 'infinity')",
+		"insert into outbox.waiting (id, topic, payload, available_at) values (gen_random_uuid(), 'a', 'x', 'infinity')",
+	} {
+		_, err := conn.Exec(t.Context(), sql)
+		if state, _ := sqlError(err); state != "23514" {
+			t.Errorf("%s: %v", sql, err)
+		}
+	}
+}
+
+// A pause that is no topic pattern would be an error in every claim.
+func TestPauseOfNoPatternIsRefused(t *testing.T) {
+	conn := connect(t, migratedDatabase(t))
+	for _, name := range []string{"(", "a[", "a..b", "", "a.>.b", "a*", `a\`, "a b"} {
+		_, err := conn.Exec(t.Context(), "insert into outbox.control (scope, name) values ('topic', $1)", name)
+		if state, _ := sqlError(err); state != "23514" {
+			t.Errorf("pause of %q: %v", name, err)
+		}
+	}
+	for _, name := range []string{">", "*", "a", "a.*.c", "a.>", "a-b_c.D"} {
+		exec(t, conn, "insert into outbox.control (scope, name) values ('topic', $1)", name)
+	}
+	exec(t, conn, "insert into outbox.control (scope, name) values ('destination', 'lane')")
+}
+
+// A heartbeat that was delayed on its way and overtaken knows less than the one that overtook it.
+func TestOvertakenBeatGivesNothingBack(t *testing.T) {
+	url := migratedDatabase(t)
+	store := newStore(t, url, nil)
+	insert(t, connect(t, url), "a", 1, 0)
+	relay, other := newTestRelay(t, store, ">"), newTestRelay(t, store, ">")
+	delayed := *relay
+	delayed.known = nil
+	relay.info.Beat++ // the delayed one's number
+	relay.claim(t, 1)
+	relay.beat(t)
+	delayed.beat(t)
+	if ds := other.claim(t, 1); ds != nil {
+		t.Errorf("a delayed heartbeat gave back what its relay still holds: %s", payloads(ds))
+	}
+	relay.beat(t)
+}
+
+// Case 47 with a short lease: calls have a third of it, less than the server's own deadline.
+func TestFrozenClaimIsEndedByShortCalls(t *testing.T) {
+	url := migratedDatabase(t)
+	store := newStore(t, url, nil)
+	insert(t, connect(t, url), "a", 1, 0)
+	relay := newTestRelay(t, store, ">")
+	freezeInClaim(t, url, relay.info.ID)
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		batch, err := store.Claim(ctx, relay.query(1))
+		cancel()
+		if err == nil && len(batch.Claims) == 1 {
+			return
+		}
+	}
+	t.Error("the frozen claim was not ended")
+}
