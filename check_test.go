@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -196,23 +197,23 @@ func TestPreflightUntilIdle(t *testing.T) {
 
 // TestPreflightMisbehaves: a check that panics, hangs or ends its goroutine is a failed one.
 func TestPreflightMisbehaves(t *testing.T) {
-	never := make(chan struct{})
-	for name, fit := range map[string]func(context.Context) error{
-		"panics":                func(context.Context) error { panic("no") },
-		"goexit":                func(context.Context) error { runtimeGoexit(); return nil },
-		"waits for its context": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
-		"ignores its context":   func(context.Context) error { <-never; return nil },
+	for name, fit := range map[string]func(ctx context.Context, never chan struct{}) error{
+		"panics":                func(context.Context, chan struct{}) error { panic("no") },
+		"goexit":                func(context.Context, chan struct{}) error { runtimeGoexit(); return nil },
+		"waits for its context": func(ctx context.Context, _ chan struct{}) error { <-ctx.Done(); return ctx.Err() },
+		"ignores its context":   func(_ context.Context, never chan struct{}) error { <-never; return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				never = make(chan struct{})
+				never := make(chan struct{})
 				defer close(never)
-				store, calls := outboxtest.NewStore(), 0
+				var calls atomic.Int64
+				store := outboxtest.NewStore()
 				p := &place{
 					deliver: func(*outbox.Delivery) error { return nil },
 					fit: func(ctx context.Context) error {
-						if calls++; calls == 1 || calls == 3 {
-							return fit(ctx)
+						if n := calls.Add(1); n == 1 || n == 3 {
+							return fit(ctx, never)
 						}
 						return nil
 					},
@@ -221,7 +222,7 @@ func TestPreflightMisbehaves(t *testing.T) {
 				r := start(t, store, outbox.To(preflighter{p}), outbox.Config{})
 				time.Sleep(time.Minute)
 				if c := store.Counts(); c.Delivered != 1 {
-					t.Errorf("%+v after %d calls", c, calls)
+					t.Errorf("%+v after %d calls", c, calls.Load())
 				}
 				time.Sleep(5*time.Minute - 58*time.Second) // into the next one
 				began := time.Now()
@@ -234,20 +235,22 @@ func TestPreflightMisbehaves(t *testing.T) {
 	}
 }
 
-// TestBreakerProbesWithAnother: a message that failed as the probe is followed by others, of other keys, and is not
-// lost; no attempt is spent.
+// TestBreakerProbesWithAnother: a message that failed as the probe is followed by one of another key, and is not lost;
+// no attempt is spent.
 func TestBreakerProbesWithAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, last, probes, began := outboxtest.NewStore(), "", 0, time.Now()
+		store, began := outboxtest.NewStore(), time.Now()
 		for k := range 5 {
 			publish(t, store, messages(30, "a", fmt.Sprint("k", k))...)
 		}
-		// The first claim's 50 messages fail together, and then each probe.
+		var mu sync.Mutex
+		last, probes := "", 0
 		r := start(t, store, sinkOf(func(_ context.Context, d *outbox.Delivery) error {
-			if time.Since(began) < 10*time.Millisecond {
-				time.Sleep(10 * time.Millisecond)
-			} else {
-				if probes++; probes < 15 && d.Key == last {
+			mu.Lock()
+			defer mu.Unlock()
+			away := time.Since(began) < 5*time.Minute
+			if away && time.Since(began) > 0 { // not the first claim's messages, which fail together
+				if probes++; d.Key == last {
 					t.Errorf("two probes with %s", d.Key)
 				}
 				last = d.Key
@@ -255,19 +258,15 @@ func TestBreakerProbesWithAnother(t *testing.T) {
 			if d.Attempt != 1 {
 				t.Errorf("attempt %d", d.Attempt)
 			}
-			if time.Since(began) < 5*time.Minute {
+			if away {
 				return outbox.Unavailable(errDown)
 			}
 			return nil
 		}), outbox.Config{MaxAttempts: 1})
-		time.Sleep(5*time.Minute - time.Second)
-		if probes < 12 || probes > 25 {
-			t.Errorf("%d probes", probes)
-		}
-		time.Sleep(35 * time.Second)
+		time.Sleep(5*time.Minute + 35*time.Second)
 		r.mustStop()
-		if c := store.Counts(); c.Delivered != 150 {
-			t.Errorf("%+v", c)
+		if c := store.Counts(); c.Delivered != 150 || probes < 12 || probes > 25 {
+			t.Errorf("%+v, %d probes", c, probes)
 		}
 	})
 }
