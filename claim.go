@@ -12,7 +12,7 @@ import (
 type claimed struct {
 	failed  bool
 	more    bool          // claim again as soon as there is room
-	starved bool          // there was more, but none of it fits beside what the lane holds
+	starved bool          // what is there does not fit beside what the lane holds
 	idle    bool          // nothing there, while the lane held nothing that could free something
 	nextDue time.Duration // until the next waiting message is due; zero if none is known
 }
@@ -39,8 +39,10 @@ func (l *lane) claim(s *session, limit int) claimed {
 	if n == 0 {
 		s.forget(q.Token)
 		l.r.firstClaim(l)
-		starved := batch.More && before.bytes > 0
-		return claimed{more: batch.More, starved: starved, idle: !batch.More && before.empty, nextDue: batch.NextDue}
+		return claimed{
+			more: batch.More, starved: batch.Starved && l.starve(before.bytes),
+			idle: !batch.More && !batch.Starved && before.empty, nextDue: batch.NextDue,
+		}
 	}
 	l.lastWork = time.Now()
 	l.r.event(Event{Kind: EventClaimed, Destination: l.name, Count: n})
@@ -59,12 +61,20 @@ func (l *lane) query(s *session, limit int) (ClaimQuery, laneState) {
 	closed := l.breaker.gate(time.Now()).closed
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.poked = false
+	l.poked, l.starved = false, false
 	l.freeSince = time.Now()
 	return ClaimQuery{
 		Relay: s.id, Destination: l.name, Token: NewID(), Limit: limit,
 		Bytes: l.batchBytes - l.bytes, Oversized: l.held == 0, Closed: closed,
 	}, laneState{l.held == 0 && l.unsettled == 0, l.bytes}
+}
+
+// starve makes the next release end the lane's wait, unless there has been one since the claim was asked for.
+func (l *lane) starve(held int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.starved = l.bytes >= held
+	return l.starved
 }
 
 // hold takes a batch into the relay's hands.

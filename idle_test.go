@@ -19,13 +19,13 @@ type housekeepingStore struct {
 	*outboxtest.Store
 	claims, maintains, listening atomic.Int64
 	more                         bool
-	limit                        int64 // an empty claim of fewer bytes says that there is more
+	limit                        int64 // an empty claim of fewer bytes says that what is there does not fit
 }
 
 func (s *housekeepingStore) Claim(ctx context.Context, q outbox.ClaimQuery) (outbox.Batch, error) {
 	s.claims.Add(1)
 	b, err := s.Store.Claim(ctx, q)
-	b.More = b.More || len(b.Claims) == 0 && q.Bytes < s.limit
+	b.Starved = b.Starved || len(b.Claims) == 0 && q.Bytes < s.limit
 	return b, err
 }
 

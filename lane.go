@@ -34,6 +34,7 @@ type lane struct {
 	bytes     int64         // payloads of the held ones
 	freeSince time.Time     // when the first of the free slots came free
 	wanting   bool          // the loop waits for room
+	starved   bool          // the loop waits for room of any size
 	poked     bool          // work may have come since the last claim
 	reason    string        // why the destination was last said to be unavailable
 
@@ -70,10 +71,10 @@ func (l *lane) loop(s *session) {
 			s.sleep(l.backoff.next())
 		case res.idle && l.r.once:
 			return
+		case res.starved:
+			l.await(s, l.r.cfg.PollInterval)
 		case !res.more:
 			l.rest(s, res.nextDue)
-		case res.starved:
-			l.await(s, hotPoll)
 		}
 	}
 }
@@ -163,7 +164,7 @@ func (l *lane) release(bytes int, unsettled bool) {
 	if first {
 		l.freeSince = time.Now()
 	}
-	if l.wanting && (first || l.enough() || l.held == 0) {
+	if l.starved || l.wanting && (first || l.enough() || l.held == 0) {
 		l.kick()
 	}
 }

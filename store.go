@@ -72,6 +72,9 @@ type Batch struct {
 	Claims []Claim
 	// More: there was more than was taken; claim again as soon as there is room.
 	More bool
+	// Starved: nothing was taken, because what could be is larger than ClaimQuery.Bytes: claim again when the
+	// lane holds less.
+	Starved bool
 	// NextDue is how long it is until the next waiting message is due; zero if none is known.
 	NextDue time.Duration
 }

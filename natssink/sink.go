@@ -70,7 +70,7 @@ func New(conn *nats.Conn, cfg *Config) (*Sink, error) {
 // credentials and whatever else the client offers are options, such as nats.UserCredentials(file) and nats.RootCAs(file).
 // A server that is absent is no error: the connection is made as soon as that is possible, and Preflight tells.
 func Open(url string, cfg *Config, options ...nats.Option) (*Sink, error) {
-	ours := []nats.Option{nats.Name("outbox")}
+	ours := []nats.Option{nats.Name("outbox"), nats.ErrorHandler(cfg.logTrouble())}
 	must := []nats.Option{nats.ReconnectBufSize(-1), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true)}
 	conn, err := nats.Connect(url, append(append(ours, options...), must...)...)
 	if err != nil {
@@ -83,6 +83,12 @@ func Open(url string, cfg *Config, options ...nats.Option) (*Sink, error) {
 	}
 	s.owned = true
 	return s, nil
+}
+
+// logTrouble takes what the client would print to standard error. What matters of it shows as a delivery's error.
+func (cfg *Config) logTrouble() nats.ErrHandler {
+	log := cfg.withDefaults().Logger
+	return func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Debug("NATS client", "error", err) }
 }
 
 // Close ends the sink, and its connection if Open made it. Messages on their way become Unavailable.

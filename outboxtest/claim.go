@@ -53,7 +53,8 @@ func (s *Store) Claim(ctx context.Context, q outbox.ClaimQuery) (outbox.Batch, e
 	}
 	p := &pick{box: b, query: q, lane: lane, now: now}
 	p.fill()
-	batch := outbox.Batch{More: p.more, NextDue: p.nextDue()}
+	starved := p.more && len(p.rows) == 0
+	batch := outbox.Batch{More: p.more && !starved, Starved: starved, NextDue: p.nextDue()}
 	for _, rows := range p.split() {
 		batch.Claims = append(batch.Claims, b.list(p, rows, r.info.Beat))
 	}

@@ -3,42 +3,12 @@ package outboxtest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/planted"
 )
-
-// failing notes how a test was ended instead of ending one.
-type failing struct {
-	testing.TB
-	text string
-}
-
-type ended struct{}
-
-func (f *failing) Helper() {}
-
-func (f *failing) Fatalf(format string, args ...any) {
-	f.text = fmt.Sprintf(format, args...)
-	panic(ended{})
-}
-
-// failure returns with which text check ends its test; "" if it does not.
-func failure(t *testing.T, check func(t testing.TB)) (text string) {
-	f := &failing{TB: t}
-	defer func() {
-		if r := recover(); r != nil {
-			if _, ours := r.(ended); !ours {
-				panic(r)
-			}
-			text = f.text
-		}
-	}()
-	check(f)
-	return ""
-}
 
 // fakeTx answers each query with the same rows.
 type fakeTx struct {
@@ -93,7 +63,7 @@ func TestRequirePublishedPasses(t *testing.T) {
 		{Topic: "orders.created", Key: "o1", Payload: []byte(`{"id":1}`), ContentType: "application/json"},
 		{Headers: map[string]string{"tenant": "a"}},
 	} {
-		if text := failure(t, func(t testing.TB) { RequirePublished(t, two(), first, second) }); text != "" {
+		if text := planted.Failures(t, func(t testing.TB) { RequirePublished(t, two(), first, second) }); text != "" {
 			t.Errorf("wanted %+v: %s", first, text)
 		}
 	}
@@ -124,7 +94,7 @@ func TestRequirePublishedFires(t *testing.T) {
 		"a broken connection":  {&fakeTx{after: broken}, nil, "broken"},
 		"broken headers":       {&fakeTx{rows: [][]any{{"t", "", "", "[", ""}}}, nil, "headers"},
 	} {
-		text := failure(t, func(t testing.TB) { RequirePublished(t, c.tx, c.want...) })
+		text := planted.Failures(t, func(t testing.TB) { RequirePublished(t, c.tx, c.want...) })
 		if !strings.Contains(text, c.says) {
 			t.Errorf("%s: the test ends with %q, which lacks %q", name, text, c.says)
 		}

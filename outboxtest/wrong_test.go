@@ -1,14 +1,13 @@
 package outboxtest
 
 import (
-	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/outboxrelay/outbox/internal/planted"
 	"github.com/outboxrelay/outbox/storetest"
 )
 
@@ -57,58 +56,9 @@ func failures(t *testing.T, plant func(h *harness)) map[string]bool {
 		h := newHarness(soundRules())
 		h.patience = 100 * time.Millisecond // the store answers at once; what does not come is lost
 		plant(h)
-		var v verdict
-		v.TB = t
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			defer v.recover()
-			c.Run(&v, h)
-		}()
-		<-done
-		failed[c.Name] = v.Failed()
-		if !v.Failed() {
-			delete(failed, c.Name)
+		if planted.Failures(t, func(t testing.TB) { c.Run(t, h) }) != "" {
+			failed[c.Name] = true
 		}
 	}
 	return failed
 }
-
-// verdict stands for a case's testing.T and keeps its failure to itself.
-type verdict struct {
-	testing.TB
-	mu     sync.Mutex
-	failed bool
-}
-
-func (v *verdict) recover() {
-	if p := recover(); p != nil {
-		v.Error(fmt.Sprint(p))
-	}
-}
-
-func (v *verdict) Helper()             {}
-func (v *verdict) Log(...any)          {}
-func (v *verdict) Logf(string, ...any) {}
-
-func (v *verdict) Failed() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.failed
-}
-
-func (v *verdict) Fail() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.failed = true
-}
-
-func (v *verdict) FailNow() {
-	v.Fail()
-	runtime.Goexit()
-}
-
-func (v *verdict) Error(...any)          { v.Fail() }
-func (v *verdict) Errorf(string, ...any) { v.Fail() }
-func (v *verdict) Fatal(...any)          { v.FailNow() }
-func (v *verdict) Fatalf(string, ...any) { v.FailNow() }

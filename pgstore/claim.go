@@ -32,7 +32,7 @@ func (s *Store) Claim(ctx context.Context, q outbox.ClaimQuery) (outbox.Batch, e
 		l.abandon(p)
 		return outbox.Batch{}, s.explain("claim for "+q.Destination, err)
 	}
-	batch := outbox.Batch{Claims: claims, More: l.advance(p, answer, q.Limit, claims)}
+	batch := outbox.Batch{Claims: claims, More: l.advance(p, answer, q.Limit, claims), Starved: *answer.misfit}
 	if answer.nextDue != nil {
 		batch.NextDue = time.Duration(*answer.nextDue) * time.Microsecond
 	}
@@ -86,11 +86,13 @@ func (s *Store) claimOnce(ctx context.Context, q outbox.ClaimQuery, p probe, que
 	answer := &result{}
 	fetched := fetch{relay: q.Relay, token: q.Token, now: time.Now()}
 	errs := s.runWith(ctx, func(conn *pgx.Conn) [][]call {
+		known := s.ledgerOf(conn)
 		claim := call{s.sql.claim, []any{q.Relay, q.Destination, q.Token, q.Limit, q.Bytes, q.Oversized, closed,
 			p.floor, p.share, p.window, p.windowOnly, p.due.at, p.due.seq, p.due.rows, orEmpty(p.keys), orEmpty(p.seqs), orEmpty(p.foreign), p.lost, p.lostAfter,
-			s.ledgerLow(conn), queue}, func(rows pgx.Rows) error {
-			defer func() { s.setLedgerLow(conn, answer.low) }()
-			return answer.scan(rows)
+			known.low, known.backend, queue}, func(rows pgx.Rows) error {
+			err := answer.scan(rows)
+			known.learn(answer)
+			return err
 		}}
 		return [][]call{s.transactionWithin(claimLockDeadline(ctx), claim),
 			{{s.sql.fetch, []any{q.Token, q.Relay}, fetched.scan}}}
@@ -129,8 +131,8 @@ func orEmpty[T any](s []T) []T {
 }
 
 func (r *result) scan(rows pgx.Rows) error {
-	return rows.Scan(&r.state, &r.floor, &r.scanned, &r.yielded, &r.claimed, &r.dueAt, &r.dueSeq, &r.cut, &r.skipped, &r.heldKeys,
-		&r.blocked, &r.ended, &r.foreign, &r.lostLast, &r.low, &r.stopped, &r.mixed, &r.nextDue)
+	return rows.Scan(&r.state, &r.floor, &r.scanned, &r.yielded, &r.claimed, &r.dueAt, &r.dueSeq, &r.cut, &r.misfit, &r.skipped, &r.heldKeys,
+		&r.blocked, &r.ended, &r.foreign, &r.lostLast, &r.low, &r.backend, &r.stopped, &r.mixed, &r.nextDue)
 }
 
 // fetch gathers the rows of claimed messages.

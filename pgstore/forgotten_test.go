@@ -96,3 +96,23 @@ func TestClaimsNumberedAnew(t *testing.T) {
 		}
 	}
 }
+
+// What one backend has seen of the ledger is nothing to another one: behind a pooler it may be one of after a crash.
+func TestLedgerOfAnotherBackend(t *testing.T) {
+	url := migratedDatabase(t)
+	conn := connect(t, url)
+	insert(t, conn, "a", 3, 0)
+	store := newStore(t, url, nil)
+	newTestRelay(t, store, ">").claim(t, 3)
+	other := newTestRelay(t, store, ">")
+	claim := func(backend string) int {
+		return value[int](t, conn, `select claimed from outbox.claim($1, 'lane', gen_random_uuid(), 10, 1000000, true, null,
+			0, false, 10, false, '-infinity', 0, 10, '{}', '{}', '{}', 8, 0, 1000, `+backend+`, true)`, other.info.ID)
+	}
+	if n := claim("0"); n != 0 {
+		t.Errorf("%d messages that another relay holds were claimed", n)
+	}
+	if n := claim("pg_backend_pid()"); n != 3 {
+		t.Errorf("the backend's own knowledge made no difference: claimed %d", n)
+	}
+}

@@ -62,11 +62,12 @@ type result struct {
 	scanned, yielded, claimed         *int
 	dueAt                             *time.Time
 	dueSeq                            *int64
-	cut                               *bool
+	cut, misfit                       *bool
 	skipped, heldKeys, blocked, ended []string
 	foreign                           []int64
 	lostLast                          *int64
 	low                               *int64
+	backend                           *int32
 	stopped                           *string
 	mixed                             *bool
 	nextDue                           *int64
@@ -112,7 +113,7 @@ func (l *lane) advance(p probe, r *result, limit int, claimed []outbox.Claim) (m
 	if len(l.foreign)+len(r.foreign) <= maxForeign {
 		l.foreign = append(l.foreign, r.foreign...)
 	}
-	stuck := *r.claimed == 0 && *r.cut
+	stuck := *r.claimed == 0 && *r.cut && !*r.misfit
 	switch {
 	case *r.claimed > 0:
 		l.lost = fewLost

@@ -2,20 +2,29 @@ package pgstore
 
 import "github.com/jackc/pgx/v5"
 
-// What a connection knows of the ledger: no live claim has a lower id, so claims are looked for from there on.
-// It ends with the connection, because it is wrong after a crash of the database: claims commit asynchronously,
-// and ids that were drawn by the last ones are drawn again (TestClaimsNumberedAnew).
-
-func (s *Store) ledgerLow(conn *pgx.Conn) int64 {
-	low, _ := conn.PgConn().CustomData()[s.ledgerKey()].(int64)
-	return low
+// ledger is what a connection knows of the ledger: no live claim has a lower id than low, so claims are looked
+// for from there on. That is true for the backend that said so. After a crash of the database it is not, because
+// claims commit asynchronously and ids that were drawn by the last ones are drawn again (TestClaimsNumberedAnew);
+// and behind a pooler a connection does not end with its backend (TestLedgerOfAnotherBackend).
+type ledger struct {
+	low     int64
+	backend int32
 }
 
-func (s *Store) setLedgerLow(conn *pgx.Conn, low *int64) {
-	if low != nil {
-		conn.PgConn().CustomData()[s.ledgerKey()] = *low
+// ledgerOf returns the connection's. It is kept with the connection, under the schema's name, since pools may be
+// shared.
+func (s *Store) ledgerOf(conn *pgx.Conn) *ledger {
+	key := "outbox ledger of " + s.cfg.Schema
+	l, _ := conn.PgConn().CustomData()[key].(*ledger)
+	if l == nil {
+		l = &ledger{}
+		conn.PgConn().CustomData()[key] = l
+	}
+	return l
+}
+
+func (l *ledger) learn(r *result) {
+	if r.low != nil {
+		l.low, l.backend = *r.low, *r.backend
 	}
 }
-
-// ledgerKey has the schema in it, since pools may be shared.
-func (s *Store) ledgerKey() string { return "outbox ledger of " + s.cfg.Schema }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/planted"
 )
 
 // planRecorder is a connection that sees the plans of all statements, those inside functions included.
@@ -70,7 +71,7 @@ func (r *planRecorder) claimPlan(t testing.TB, relay outbox.ID) string {
 	}
 	r.take()
 	if _, err := tx.Exec(t.Context(), `select outbox.claim($1, 'lane', gen_random_uuid(), 50, 1000000, true, null,
-		20, true, 100, false, '-infinity', 0, 500, '{k1,k2}', '{1,2}', '{}', 8, 0, 0, false)`, relay); err != nil {
+		20, true, 100, false, '-infinity', 0, 500, '{k1,k2}', '{1,2}', '{}', 8, 0, 0, 0, false)`, relay); err != nil {
 		t.Fatal(err)
 	}
 	plans := r.take()
@@ -139,18 +140,8 @@ func firstDifference(got, want string) string {
 }
 
 func TestClaimPlanCheckFires(t *testing.T) {
-	probe := &probeTB{TB: t}
-	checkClaimPlan(probe, "Seq Scan on message m")
-	if probe.errors < 5 {
-		t.Errorf("a sequential scan without any index was reported %d times", probe.errors)
+	said := planted.Failures(t, func(t testing.TB) { checkClaimPlan(t, "Seq Scan on message m") })
+	if n := strings.Count(said, "the plan has"); n < 6 {
+		t.Errorf("a sequential scan without any index was reported %d times:\n%s", n, said)
 	}
 }
-
-// probeTB counts errors instead of failing.
-type probeTB struct {
-	testing.TB
-	errors int
-}
-
-func (p *probeTB) Helper()               {}
-func (p *probeTB) Errorf(string, ...any) { p.errors++ }

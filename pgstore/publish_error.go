@@ -15,6 +15,8 @@ const (
 	stateUniqueViolation     = "23505"
 	stateNoSuchStatement     = "26000"
 	stateStatementExists     = "42P05"
+	stateReadOnly            = "25006"
+	stateStandby             = "0A000" // read write was asked of one; nothing else of ours is not supported
 	stateNoActiveTransaction = "25P01"
 	stateInvalidSchema       = "3F000"
 	stateUndefinedTable      = "42P01"

@@ -53,7 +53,7 @@ func newStatements(schema string) (*statements, error) {
 		{&s.deadlines, "deadlines", []uint32{text, text}},
 		{&s.asyncCommit, "async_commit", nil},
 		{&s.claim, "claim", []uint32{uuid, text, uuid, integer, bigint, boolean, jsonb, bigint,
-			boolean, integer, boolean, timestamp, bigint, integer, texts, bigints, bigints, integer, bigint, bigint, boolean}},
+			boolean, integer, boolean, timestamp, bigint, integer, texts, bigints, bigints, integer, bigint, bigint, integer, boolean}},
 		{&s.fetch, "fetch", []uint32{uuid, uuid}},
 		{&s.sweep, "sweep", []uint32{uuid, text, text, bigint, bigint, integer}},
 		{&s.endFrozenClaim, "end_frozen_claim", nil},
@@ -69,7 +69,7 @@ func newStatements(schema string) (*statements, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read statement %s: %w", d.file, err)
 		}
-		*d.to = statement{file: d.file, name: schema + "_" + d.file, sql: render(string(sql), schema), params: d.params}
+		*d.to = statement{file: d.file, name: schema + "/" + d.file, sql: render(string(sql), schema), params: d.params}
 	}
 	return s, nil
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -189,5 +190,16 @@ func (s *Store) runWith(ctx context.Context, groups func(*pgx.Conn) [][]call) []
 		return []error{fmt.Errorf("connect: %w", err)}
 	}
 	defer conn.Release()
-	return exchange(ctx, conn.Conn(), groups(conn.Conn())...)
+	errs := exchange(ctx, conn.Conn(), groups(conn.Conn())...)
+	if wrongServer(errs) {
+		s.pool.Reset()
+	}
+	return errs
+}
+
+// wrongServer reports whether the server shuts down or has become one that only reads, as after a failover: the
+// pool's other connections lead there too.
+func wrongServer(errs []error) bool {
+	state, _ := sqlError(errors.Join(errs...))
+	return state == stateReadOnly || state == stateStandby || strings.HasPrefix(state, "57P0")
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/planted"
 )
 
 // memory is a destination that keeps messages in memory, and the sink for it. Its protocol is text lines for headers,
@@ -349,15 +350,7 @@ func failures(t *testing.T, plant func(r *rules)) map[string]bool {
 	for _, c := range Cases() {
 		r := soundRules()
 		plant(&r)
-		v := verdict{TB: t}
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			defer v.recover()
-			c.Run(&v, newMemory(r))
-		}()
-		<-done
-		if v.Failed() {
+		if planted.Failures(t, func(t testing.TB) { c.Run(t, newMemory(r)) }) != "" {
 			failed[c.Name] = true
 		}
 	}

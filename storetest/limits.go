@@ -59,6 +59,9 @@ func oversizedMessage(e *env) {
 	r := e.relay()
 	e.publish(outbox.Message{Topic: "a", Key: "big", Payload: make([]byte, 5000)})
 	r.takesNothing(size(1000))
+	if batch := r.claim(size(1000)); !batch.Starved {
+		e.Fatalf("a message that does not fit is not told of: %+v", batch)
+	}
 	r.take(1, size(1000), oversized)
 	e.publish(msg("a", "", "small"), outbox.Message{Topic: "a", Payload: make([]byte, 5000)}, msg("a", "", "tiny"))
 	patient := e.patiently()

@@ -67,7 +67,7 @@ func needs(key string) []string {
 	for _, o := range schemeOptions() {
 		if o.name == key {
 			if key == "create" {
-				return []string{"--to", optionScheme(key), "--stream=X"}
+				return []string{"--to", optionScheme(key), "--stream=X", "--subjects=a.>"}
 			}
 			return []string{"--to", optionScheme(key)}
 		}

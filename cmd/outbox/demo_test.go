@@ -242,3 +242,23 @@ func TestDemoCancelled(t *testing.T) {
 	}
 	wantChildren(t, before)
 }
+
+// TestDemoNextSteps: the commands that the report ends with are right; the one that runs is checked by config, which
+// has its flags.
+func TestDemoNextSteps(t *testing.T) {
+	r := &demo.Result{}
+	_, steps, found := strings.Cut(r.Report(), "Next:\n")
+	if !found {
+		t.Fatal("no next steps")
+	}
+	url := migrated(t)
+	for line := range strings.Lines(steps) {
+		line = strings.ReplaceAll(strings.TrimSpace(line), "postgres://localhost/shop", url)
+		command, _, _ := strings.Cut(line, " >")
+		args := strings.Fields(strings.ReplaceAll(command, "'", ""))[1:]
+		if args[0] == "run" {
+			args[0] = "config"
+		}
+		call(t, nil, args...).want(t, exitDone)
+	}
+}

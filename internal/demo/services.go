@@ -117,6 +117,9 @@ func (s *services) makeSchema(ctx context.Context) error {
 		return fmt.Errorf("connect to PostgreSQL: %w", err)
 	}
 	s.onClose(func(context.Context) error { s.pool.Close(); return nil })
+	if err := s.pool.Ping(ctx); err != nil {
+		return err // says where
+	}
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	if s.store, err = pgstore.New(s.pool, &pgstore.Config{Schema: s.name, Logger: log}); err != nil {
 		return err

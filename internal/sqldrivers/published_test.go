@@ -3,44 +3,15 @@ package sqldrivers
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/planted"
 	"github.com/outboxrelay/outbox/outboxtest"
 )
-
-// failing notes that a test was ended instead of ending one.
-type failing struct {
-	testing.TB
-	text string
-}
-
-type ended struct{}
-
-func (f *failing) Helper() {}
-
-func (f *failing) Fatalf(format string, args ...any) {
-	f.text = fmt.Sprintf(format, args...)
-	panic(ended{})
-}
-
-func failure(t *testing.T, check func(t testing.TB)) (text string) {
-	f := &failing{TB: t}
-	defer func() {
-		if r := recover(); r != nil {
-			if _, ours := r.(ended); !ours {
-				panic(r)
-			}
-			text = f.text
-		}
-	}()
-	check(f)
-	return ""
-}
 
 // wanted are three messages as they are published: one at once, one for later, one from within a savepoint.
 var wanted = []outbox.Message{
@@ -80,7 +51,7 @@ func TestRequirePublished(t *testing.T) {
 		outboxtest.RequirePublishedSQL(t, tx, wanted...)
 		execSQL(t, tx, "savepoint b")
 		publish(outbox.Message{Topic: "taken.back"})
-		text := failure(t, func(t testing.TB) { outboxtest.RequirePublishedSQL(t, tx, wanted...) })
+		text := planted.Failures(t, func(t testing.TB) { outboxtest.RequirePublishedSQL(t, tx, wanted...) })
 		if !strings.Contains(text, "+ 4  taken.back") {
 			t.Errorf("with one message too many the test ends with %q", text)
 		}
@@ -115,11 +86,11 @@ func TestRequirePublishedPgx(t *testing.T) {
 		t.Fatal(err)
 	}
 	outboxtest.RequirePublished(t, tx, wanted...)
-	text := failure(t, func(t testing.TB) { outboxtest.RequirePublished(t, tx, wanted[:2]...) })
+	text := planted.Failures(t, func(t testing.TB) { outboxtest.RequirePublished(t, tx, wanted[:2]...) })
 	if !strings.Contains(text, `+ 3  orders.paid dedup key="d"`) {
 		t.Errorf("with one message too many the test ends with %q", text)
 	}
-	text = failure(t, func(t testing.TB) { outboxtest.RequirePublishedIn(t, "elsewhere", tx) })
+	text = planted.Failures(t, func(t testing.TB) { outboxtest.RequirePublishedIn(t, "elsewhere", tx) })
 	if !strings.Contains(text, "elsewhere") {
 		t.Errorf("without a schema the test ends with %q", text)
 	}

@@ -34,7 +34,8 @@ create function outbox.claim(
     p_foreign     bigint[],  -- lost claims known to hold nothing for this lane
     p_lost        int,       -- lost claims; each is held for as long as another one has a part of its keys
     p_lost_after  bigint,    -- begin with those after this one
-    p_low         bigint,    -- no live claim has a lower id
+    p_low         bigint,    -- no live claim has a lower id …
+    p_backend     int,       -- … as this backend has seen: a crash of the database ends it, and ids are drawn again
     p_queue       boolean,   -- wait for the claim lock
     out state        text,     -- busy: somebody else has the lock; unknown: no such relay (any more); done
     out claimed      int,
@@ -44,6 +45,7 @@ create function outbox.claim(
     out due_at       timestamptz, -- the last due row looked at; null: there were no more
     out due_seq      bigint,
     out cut          boolean,  -- candidates were left for want of room
+    out misfit       boolean,  -- and none was taken, because it is larger than p_bytes
     out skipped_keys text[],   -- keys with rows now below the floor that were not taken
     out held_keys    text[],   -- of p_keys: held by a claim
     out blocked_keys text[],   -- of p_keys: an older one is waiting or dead
@@ -51,6 +53,7 @@ create function outbox.claim(
     out foreign_ids  bigint[], -- lost claims with nothing for this lane
     out lost_last    bigint,   -- the last lost claim looked at
     out low          bigint,
+    out backend      int,
     out stopped      text,     -- which topics were not claimed: closed or paused
     out mixed        boolean,  -- other relays have other topics in this lane
     out next_due     bigint    -- microseconds until the next waiting row is due
@@ -110,13 +113,15 @@ begin
     end if;
     stopped := v_stop;
 
-    select coalesce(min(c.id), p_low), greatest(p_floor, coalesce(max(c.floor) filter (where p_share
+    backend := pg_backend_pid();
+    low := case when p_backend = backend then p_low else 0 end;
+    select coalesce(min(c.id), low), greatest(p_floor, coalesce(max(c.floor) filter (where p_share
                and c.destination = p_destination
                and c.relay in (select r.id from outbox.relay r
                                where r.destinations -> p_destination ->> 'take' = v_take)), 0))
     into low, v_floor
     from outbox.claim c
-    where c.id >= p_low;
+    where c.id >= low;
 
     with
     lost as materialized (
@@ -385,6 +390,7 @@ begin
            (select s.seq from seen s),
            coalesce((select count(*) >= p_limit or not bool_and(c.fits) from cand c), false)
                or (select count(*) from lost) >= p_lost,
+           (select count(*) from cand) > 0 and (select count(*) from taken) = 0,
            (select array_agg(distinct w.key) from win w
             where w.mine and w.key is not null and w.seq < (select e.floor from edge e)
               and w.seq not in (select o.seq from ok o) and w.seq not in (select l.seq from listed l)),
@@ -406,7 +412,7 @@ begin
            (select array_agg(o.hash order by o.seq) from ok o where not o.relapsed),
            (select array_agg(o.seq order by o.seq) from ok o where o.relapsed),
            (select array_agg(o.hash order by o.seq) from ok o where o.relapsed)
-    into floor, scanned, yielded, due_at, due_seq, cut, skipped_keys, held_keys, blocked_keys, ended_keys, foreign_ids, lost_last,
+    into floor, scanned, yielded, due_at, due_seq, cut, misfit, skipped_keys, held_keys, blocked_keys, ended_keys, foreign_ids, lost_last,
          v_lost, v_lapses, v_seqs, v_hashes, v_relisted, v_rehashed;
 
     if v_lost is not null then
