@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/outboxrelay/outbox/internal/failpoint"
@@ -10,11 +11,12 @@ import (
 
 // claimed is what one claim call means to the lane's loop.
 type claimed struct {
-	failed  bool
-	more    bool          // claim again as soon as there is room
-	starved bool          // what is there does not fit beside what the lane holds
-	idle    bool          // nothing there, while the lane held nothing that could free something
-	nextDue time.Duration // until the next waiting message is due; zero if none is known
+	failed   bool
+	hopeless bool          // trying again will not help
+	more     bool          // claim again as soon as there is room
+	starved  bool          // what is there does not fit beside what the lane holds
+	idle     bool          // nothing there, while the lane held nothing that could free something
+	nextDue  time.Duration // until the next waiting message is due; zero if none is known
 }
 
 // claim asks the store for at most limit messages and dispatches them.
@@ -99,5 +101,9 @@ func (l *lane) claimFailed(s *session, token Token, err error) claimed {
 		l.r.storeFailed("claim", err)
 		s.beatTwice()
 	}
-	return claimed{failed: true}
+	if !isFatal(err) {
+		return claimed{failed: true}
+	}
+	l.r.setHopeless(fmt.Errorf("claim for %s: %w", l.name, err))
+	return claimed{failed: true, hopeless: true}
 }

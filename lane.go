@@ -67,6 +67,8 @@ func (l *lane) loop(s *session) {
 		}
 		res := l.claim(s, limit)
 		switch {
+		case res.hopeless && l.r.once:
+			return
 		case res.failed:
 			s.sleep(l.backoff.next())
 		case res.idle && l.r.once:

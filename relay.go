@@ -126,7 +126,8 @@ func (r *Relay) Run(ctx context.Context) error {
 }
 
 // RunUntilIdle delivers everything that is due now, what becomes due meanwhile included, and returns what
-// became of it. It awaits no backoff and no unavailable destination. If ctx ends before that, it stops as
+// became of it. It awaits no backoff and no unavailable destination, and gives up on errors of the store that
+// trying again will not help, such as ErrSchemaMissing. If ctx ends before that, it stops as
 // Run does and returns the context's error. It may be called repeatedly, but not while the relay runs.
 func (r *Relay) RunUntilIdle(ctx context.Context) (Counts, error) {
 	if err := r.begin(false); err != nil {
@@ -183,6 +184,7 @@ type running struct {
 
 	mu        sync.Mutex
 	unclaimed map[*lane]struct{} // lanes that have not made a claim yet
+	hopeless  error              // the last error of the store that trying again will not help
 }
 
 func newRunning(ctx context.Context, r *Relay, once bool) *running {
@@ -219,7 +221,7 @@ func (r *running) run(ctx context.Context) (idle bool, err error) {
 		case servedLost:
 			r.restart(ctx, s)
 		case servedIdle:
-			return true, r.stop(s)
+			return true, errors.Join(r.stop(s), r.whyHopeless())
 		case servedStopped:
 			return false, r.stop(s)
 		}
@@ -404,6 +406,18 @@ func (r *running) abandon() (n int) {
 		}
 	}
 	return n
+}
+
+func (r *running) setHopeless(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hopeless = err
+}
+
+func (r *running) whyHopeless() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.hopeless
 }
 
 // firstClaim tells that a lane has made a claim.

@@ -409,3 +409,25 @@ func TestNothingSentAfterLease(t *testing.T) {
 		}
 	})
 }
+
+// brokenStore lacks its schema from the first claim on.
+type brokenStore struct{ *outboxtest.Store }
+
+func (brokenStore) Claim(context.Context, outbox.ClaimQuery) (outbox.Batch, error) {
+	return outbox.Batch{}, fmt.Errorf("claim: %w", outbox.ErrSchemaMissing)
+}
+
+// TestRunUntilIdleGivesUp: what trying again will not help ends a relay that runs once.
+func TestRunUntilIdleGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		relay, err := outbox.NewRelay(brokenStore{outboxtest.NewStore()}, outbox.To(&outboxtest.Recorder{}), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := relay.RunUntilIdle(ctx); !errors.Is(err, outbox.ErrSchemaMissing) {
+			t.Errorf("RunUntilIdle returned %v", err)
+		}
+	})
+}

@@ -173,6 +173,8 @@ func (s *Sink) checkSubjects(c jetstream.StreamConfig) error {
 	if !possible {
 		return fmt.Errorf("stream %s has the subjects %s, the messages have %s", c.Name, theirs, strings.Join(s.subjects(), ", "))
 	}
+	// That a stream does not have every subject there is says nothing.
+	outside = slices.DeleteFunc(outside, func(subject string) bool { return subject == ">" })
 	if len(outside) > 0 && s.cfg.Stream != "" {
 		s.advise(slog.LevelWarn, "stream may not have the subjects of all messages", "stream", c.Name,
 			"stream_subjects", theirs, "message_subjects", strings.Join(outside, ", "))
