@@ -51,7 +51,7 @@ func withStream(run func(ctx context.Context, b *bench, sink *natssink.Sink) (sa
 		if err := makeStream(ctx, server.URL()); err != nil {
 			return sample{}, err
 		}
-		sink, err := natssink.Open(server.URL(), &natssink.Config{Stream: benchStream})
+		sink, err := natssink.Open(server.URL(), &natssink.Config{Stream: benchStream, Topics: []string{topic}, RetryHorizon: time.Minute})
 		if err != nil {
 			return sample{}, err
 		}

@@ -65,13 +65,24 @@ func (s *Store) sweepPage(ctx context.Context, l *lane, relay outbox.ID, destina
 		l.sweep.from = *reached
 	}
 	l.sweep.rested = rested(begin)
-	if len(l.offered) < maxOffered {
-		l.offered = append(l.offered, seqs...)
-	}
+	l.offer(seqs)
 	for _, key := range keys {
 		l.keys.add(key)
 	}
 	return len(seqs)+len(keys) > 0, nil
+}
+
+// offer adds what is not offered yet: a claim may not have had room for it since the last pass.
+func (l *lane) offer(seqs []int64) {
+	offered := make(map[int64]bool, len(l.offered))
+	for _, seq := range l.offered {
+		offered[seq] = true
+	}
+	for _, seq := range seqs {
+		if len(l.offered) < maxOffered && !offered[seq] {
+			l.offered = append(l.offered, seq)
+		}
+	}
 }
 
 // sweepBeside sweeps before the claim of a lane that is never idle, which must not fail for it.

@@ -213,7 +213,7 @@ begin
     ),
     offered as materialized (
         select m.seq, m.topic, m.bytes
-        from unnest(p_seqs) s(seq)
+        from (select distinct u.seq from unnest(p_seqs) u(seq)) s
         cross join lateral (
             select m.seq, m.topic, octet_length(m.payload) as bytes
             from outbox.message m
