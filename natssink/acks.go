@@ -123,6 +123,9 @@ func (a *acks) answered(m *nats.Msg) {
 		return // too late
 	}
 	err := a.sink.judge(m)
+	if outbox.IsUnavailable(err) {
+		err = a.sink.blame(c.ds[i], err)
+	}
 	c.resolve(int(i), err)
 }
 

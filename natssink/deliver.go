@@ -14,6 +14,7 @@ import (
 type call struct {
 	sink   *Sink
 	id     uint64
+	ds     []*outbox.Delivery
 	report func(i int, err error)
 	done   chan struct{} // closed when every message is resolved and reported
 
@@ -31,7 +32,7 @@ func (s *Sink) DeliverBatch(ctx context.Context, ds []*outbox.Delivery, report f
 	if !s.conn.IsConnected() {
 		return outbox.Unavailable(s.notConnected())
 	}
-	c := &call{sink: s, report: report, done: make(chan struct{}), waits: make([]bool, len(ds)), left: len(ds)}
+	c := &call{sink: s, ds: ds, report: report, done: make(chan struct{}), waits: make([]bool, len(ds)), left: len(ds)}
 	if err := s.acks.begin(c); err != nil {
 		return err
 	}
@@ -114,11 +115,22 @@ func (c *call) await(ctx context.Context) error {
 		return context.Cause(ctx)
 	case <-timer.C:
 	}
+	c.resolveForeign()
 	silent := c.abandon()
 	if silent == 0 {
 		return nil
 	}
 	return c.sink.silence(ctx, silent, len(c.waits))
+}
+
+// resolveForeign ends the messages that no stream could have acknowledged.
+func (c *call) resolveForeign() {
+	silence := c.sink.errSilence()
+	for i, d := range c.ds {
+		if err := c.sink.blame(d, silence); err != silence {
+			c.resolve(i, err)
+		}
+	}
 }
 
 // abandon takes the messages that have no answer yet, returns how many, and waits for those that are being reported.
@@ -141,7 +153,7 @@ func (c *call) abandon() (n int) {
 // silence says whose fault it is that messages were not acknowledged. When none of several was, it is the destination's;
 // when some were, or there was only one, the destination is asked.
 func (s *Sink) silence(ctx context.Context, silent, all int) error {
-	err := fmt.Errorf("no acknowledgement within %v", s.cfg.AckTimeout)
+	err := s.errSilence()
 	if silent == all && all > 1 {
 		return outbox.Unavailable(err)
 	}
@@ -151,4 +163,8 @@ func (s *Sink) silence(ctx context.Context, silent, all int) error {
 		return outbox.Unavailable(fmt.Errorf("%w: %w", err, cause))
 	}
 	return fmt.Errorf("%w, though the stream answers: %w", err, outbox.ErrHandlerTimeout)
+}
+
+func (s *Sink) errSilence() error {
+	return fmt.Errorf("no acknowledgement within %v", s.cfg.AckTimeout)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -50,6 +51,17 @@ func (s *Sink) judge(m *nats.Msg) error {
 		s.duplicates.Add(1)
 	}
 	return nil
+}
+
+// blame makes a failure the message's own if no stream has its subject, as far as Preflight has seen them: else one
+// topic that nobody thought of would close the destination for all others (TestRelayForeignSubject).
+func (s *Sink) blame(d *outbox.Delivery, err error) error {
+	theirs := s.streamSubjects.Load()
+	subject, wrong := s.subject.of(d)
+	if theirs == nil || wrong != nil || slices.ContainsFunc(*theirs, func(pattern string) bool { return covers(pattern, subject) }) {
+		return err
+	}
+	return fmt.Errorf("the subject %s is not one of the stream's, which has %s: %v", subject, strings.Join(*theirs, ", "), err) // not %w: the destination works
 }
 
 // judgeError tells the refusal of a message from that of a stream which takes none now.

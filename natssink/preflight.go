@@ -25,6 +25,7 @@ func (s *Sink) Preflight(ctx context.Context) error {
 		return err
 	}
 	var maxMsgSize int64
+	var subjects []string
 	for _, info := range infos {
 		if err := s.checkStream(info); err != nil {
 			return err
@@ -32,7 +33,9 @@ func (s *Sink) Preflight(ctx context.Context) error {
 		if len(infos) == 1 {
 			maxMsgSize = int64(info.Config.MaxMsgSize)
 		}
+		subjects = append(subjects, info.Config.Subjects...)
 	}
+	s.streamSubjects.Store(&subjects)
 	s.maxMsgSize.Store(maxMsgSize)
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/outboxrelay/outbox"
@@ -152,9 +153,6 @@ func TestRelayOversized(t *testing.T) {
 func TestRelaySilent(t *testing.T) {
 	h := newHarness(t, Config{AckTimeout: 50 * time.Millisecond})
 	conn, js := client(t, h.server)
-	if _, err := js.UpdateStream(t.Context(), jetstream.StreamConfig{Name: streamName, Subjects: []string{"sinktest.a"}}); err != nil {
-		t.Fatal(err)
-	}
 	if _, err := conn.SubscribeSync("sinktest.silent"); err != nil {
 		t.Fatal(err)
 	}
@@ -168,12 +166,16 @@ func TestRelaySilent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Publish(t.Context(), outbox.Message{Topic: "sinktest.silent"}); err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error, 1)
 	go func() { result <- relay.Run(ctx) }()
+	<-relay.Ready() // after that the stream is looked at again when a message is not acknowledged
+	if _, err := js.UpdateStream(ctx, jetstream.StreamConfig{Name: streamName, Subjects: []string{"sinktest.a"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Publish(t.Context(), outbox.Message{Topic: "sinktest.silent"}); err != nil {
+		t.Fatal(err)
+	}
 	sent := 0
 	for deadline := time.Now().Add(time.Minute); store.Counts().Dead == 0 && time.Now().Before(deadline); sent++ {
 		publishOne(t, store, "", sent)
@@ -184,7 +186,63 @@ func TestRelaySilent(t *testing.T) {
 	if err := <-result; err != nil {
 		t.Fatal(err)
 	}
-	if dead := store.Dead(); len(dead) != 1 || dead[0].Class != outbox.ClassTimeout || dead[0].Attempts != 3 {
+	if dead := store.Dead(); len(dead) != 1 || dead[0].Attempts != 3 || !strings.Contains(dead[0].Text, "no acknowledgement within") {
 		t.Errorf("dead: %+v", dead)
+	}
+}
+
+// TestRelayForeignSubject: topics that the stream does not have fail by themselves, whatever answers for their subjects:
+// nothing, somebody else, another stream, or a subscriber that keeps silent. The destination stays available.
+func TestRelayForeignSubject(t *testing.T) {
+	h := newHarness(t, Config{AckTimeout: 200 * time.Millisecond})
+	conn, js := client(t, h.server)
+	if _, err := js.UpdateStream(t.Context(), jetstream.StreamConfig{Name: streamName, Subjects: []string{"sinktest.a", "sinktest.b.>"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"sinktest.other"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Subscribe("sinktest.garbage", func(m *nats.Msg) { _ = m.Respond([]byte("pong")) }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.SubscribeSync("sinktest.silent"); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	store, log := outboxtest.NewStore(), &syncBuffer{}
+	foreign := []string{"sinktest.none", "sinktest.nothing", "sinktest.garbage", "sinktest.other", "sinktest.silent", "sinktest.b"}
+	for _, topic := range foreign {
+		if _, err := store.Publish(t.Context(), outbox.Message{Topic: topic, MaxAttempts: 2}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 100 {
+		publishOne(t, store, fmt.Sprint("k", i%7), i)
+	}
+	relay, err := outbox.NewRelay(store, outbox.To(h.sink), &outbox.Config{
+		Retry: outbox.RetryPolicy{Base: 10 * time.Millisecond}, Logger: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	result := make(chan error, 1)
+	go func() { result <- relay.Run(ctx) }()
+	awaitDelivered(t, store, 100, log)
+	for deadline := time.Now().Add(time.Minute); store.Counts().Dead < len(foreign) && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	}
+	cancel()
+	if err := <-result; err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range store.Dead() {
+		if d.Attempts != 2 || !strings.Contains(d.Text, "sinktest.a, sinktest.b.>") {
+			t.Errorf("dead: %+v", d)
+		}
+	}
+	if n := len(store.Dead()); n != len(foreign) || strings.Contains(log.String(), "unavailable") {
+		t.Errorf("%d of %d are dead, log:\n%s", n, len(foreign), log)
 	}
 }

@@ -25,10 +25,11 @@ type Sink struct {
 	js      jetstream.JetStream
 	acks    *acks
 
-	maxMsgSize atomic.Int64 // of the stream, as last seen by Preflight; 0 or less: no limit
-	duplicates atomic.Int64
-	advice     advice
-	closeOnce  sync.Once
+	maxMsgSize     atomic.Int64             // of the stream, as last seen by Preflight; 0 or less: no limit
+	streamSubjects atomic.Pointer[[]string] // of all streams, as last seen by Preflight; nil: not known
+	duplicates     atomic.Int64
+	advice         advice
+	closeOnce      sync.Once
 }
 
 var (

@@ -119,7 +119,7 @@ func (c *config) openSinks(ctx context.Context, env sinkEnv) (sinks map[string]o
 		sink, err := d.open(ctx, env)
 		if err != nil {
 			closeAll()
-			return nil, nil, err
+			return nil, nil, &failure{exitUsage, err} // opening waits for nothing: what fails is the configuration
 		}
 		sinks[d.name] = sink
 	}

@@ -241,7 +241,7 @@ func (c *config) explain(err error) (found problems) {
 	return found
 }
 
-// flatten takes joined errors apart.
+// flatten takes joined errors apart. A wrapped error that is none of those keeps the words around it.
 func flatten(err error) (list []error) {
 	if err == nil {
 		return nil
@@ -255,8 +255,10 @@ func flatten(err error) (list []error) {
 		}
 		return list
 	case interface{ Unwrap() error }:
-		if inner := e.Unwrap(); inner != nil {
-			return flatten(inner)
+		inner := flatten(e.Unwrap())
+		var refused *outbox.FieldError
+		if len(inner) > 1 || errors.As(err, &refused) {
+			return inner
 		}
 	}
 	return []error{err}

@@ -328,10 +328,29 @@ func TestMask(t *testing.T) {
 		"postgres://me:12/3@h/db":           "***",
 		"postgres://me:p%zz@h":              "***",
 		"no idea":                           "***",
+		`host=h password=a\ b user=u`:       "host=h password=*** user=u",
+		"host=h password='a b":              "host=h password=***",
+		"nats://h?pass=pw":                  "nats://h?pass=***",
+		"nats://t@a:1,b:2,nats://me:pw@c:3": "***",
+		"me:p=w@h":                          "***",
 	} {
 		if got := mask(text); got != want {
 			t.Errorf("mask(%q) = %q, want %q", text, got, want)
 		}
+	}
+}
+
+// TestMissingFiles: a file that is not there is a mistake in the configuration, and the error names it.
+func TestMissingFiles(t *testing.T) {
+	file := configFile(t, `destinations: {a: {url_file: none/url}}`)
+	for _, c := range []struct{ args, want string }{
+		{"config --config=" + file, filepath.Join(filepath.Dir(file), "none/url")},
+		{"config --to-file=none/to", "none/to"},
+		{"status --database-url-file=none/url", "none/url"},
+		{"run --database-url=postgres://127.0.0.1:1/x --to=nats://127.0.0.1:1 --ca-file=none/ca", "none/ca"},
+		{"run --database-url=postgres://127.0.0.1:1/x --to=nats://127.0.0.1:1 --credentials-file=none/creds", "none/creds"},
+	} {
+		wantIn(t, call(t, nil, strings.Fields(c.args)...).want(t, exitUsage).err, c.want)
 	}
 }
 

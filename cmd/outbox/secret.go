@@ -28,8 +28,9 @@ func (s secret) read() (string, error) {
 const masked = "***"
 
 var (
-	dsnPassword = regexp.MustCompile(`(?i)\b((?:ssl)?password|passfile)\s*=\s*('(?:[^'\\]|\\.)*'|\S+)`)
-	secretName  = regexp.MustCompile(`(?i)password|token|secret|key`)
+	// A quote that is not closed goes to the end, and a backslash escapes a space.
+	dsnPassword = regexp.MustCompile(`(?is)\b((?:ssl)?password|passfile)\s*=\s*('(?:[^'\\]|\\.)*(?:'|\\?$)|(?:[^\s\\]|\\.)+\\?)`)
+	secretName  = regexp.MustCompile(`(?i)pass|pwd|token|secret|key`)
 )
 
 // mask returns a URL or connection string without what must not be shown. What it does not understand it shows
@@ -39,7 +40,10 @@ func mask(text string) string {
 		return ""
 	}
 	if strings.Contains(text, "=") && !strings.Contains(text, "://") {
-		return dsnPassword.ReplaceAllString(text, "$1="+masked)
+		if shown := dsnPassword.ReplaceAllString(text, "$1="+masked); !strings.Contains(shown, "@") {
+			return shown
+		}
+		return masked // the rest of a password, or a URL without its scheme
 	}
 	if list := strings.Split(text, ","); len(list) > 1 && strings.Count(text, "://") == len(list) {
 		for i := range list {
@@ -48,8 +52,8 @@ func mask(text string) string {
 		return strings.Join(list, ",")
 	}
 	u, err := url.Parse(text)
-	// An @ without a user before it: something in the password was not escaped.
-	if err != nil || u.Scheme == "" || u.User == nil && strings.Contains(text, "@") {
+	// An @ that does not end the user: something in the password was not escaped, or there is another URL behind.
+	if err != nil || u.Scheme == "" || u.User == nil && strings.Contains(text, "@") || strings.Contains(u.Path+u.Fragment, "@") {
 		return masked
 	}
 	return maskURL(u)
