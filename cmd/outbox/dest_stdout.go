@@ -26,5 +26,8 @@ type stdoutSink struct {
 func (s *stdoutSink) Deliver(_ context.Context, d *outbox.Delivery) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.app.printJSON(newLine(d))
+	if err := s.app.printJSON(newLine(d)); err != nil { // a full disk, for example, is no message's fault
+		return outbox.Unavailable(err)
+	}
+	return nil
 }

@@ -52,7 +52,7 @@ func (r *fileRun) publish(ctx context.Context, in io.Reader) error {
 	reader := bufio.NewReaderSize(in, 1<<16)
 	var pending []outbox.Message
 	for number := 1; ; number++ {
-		text, err := reader.ReadBytes('\n')
+		text, err := readLine(reader)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("read line %d: %w", number, err)
 		}
@@ -72,6 +72,22 @@ func (r *fileRun) publish(ctx context.Context, in io.Reader) error {
 		}
 		if last {
 			return nil
+		}
+	}
+}
+
+// maxLine is more than the largest message needs: 64 MiB of payload as base64, headers, key and the rest.
+const maxLine = 96 << 20
+
+// readLine reads a line with its end; one that no message needs is not read into memory.
+func readLine(reader *bufio.Reader) (text []byte, err error) {
+	for {
+		part, err := reader.ReadSlice('\n')
+		if len(text)+len(part) > maxLine {
+			return nil, fmt.Errorf("longer than %d bytes", maxLine)
+		}
+		if text = append(text, part...); !errors.Is(err, bufio.ErrBufferFull) {
+			return text, err
 		}
 	}
 }
