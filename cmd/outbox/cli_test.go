@@ -166,6 +166,15 @@ func TestPublishFileBoundsLines(t *testing.T) {
 	}
 }
 
+// TestPublishFileBoundsBatches: a batch ends early when its lines are large.
+func TestPublishFileBoundsBatches(t *testing.T) {
+	url := migrated(t)
+	line := `{"topic":"a","payload":"` + strings.Repeat("x", 1_000_000) + `"}` + "\n"
+	file := write(t, filepath.Join(t.TempDir(), "lines"), strings.Repeat(line, 70)+"wrong")
+	r := call(t, nil, "publish", "--database-url="+url, "--file", file).want(t, exitFailed)
+	wantIn(t, r.err, "everything up to line 68 is published")
+}
+
 // anonymous replaces what differs from call to call.
 var anonymous = []struct {
 	varies *regexp.Regexp

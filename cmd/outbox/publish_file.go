@@ -51,6 +51,7 @@ func (a *app) publishFile(ctx context.Context, p *publisher, path string, batch 
 func (r *fileRun) publish(ctx context.Context, in io.Reader) error {
 	reader := bufio.NewReaderSize(in, 1<<16)
 	var pending []outbox.Message
+	size := 0
 	for number := 1; ; number++ {
 		text, err := readLine(reader)
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -62,19 +63,23 @@ func (r *fileRun) publish(ctx context.Context, in io.Reader) error {
 			if err != nil {
 				return fmt.Errorf("line %d: %w", number, err)
 			}
-			pending = append(pending, m)
+			pending, size = append(pending, m), size+len(text)
 		}
-		if len(pending) == r.batch || last && len(pending) > 0 {
+		if len(pending) == r.batch || size >= maxBatchBytes || last && len(pending) > 0 {
 			if err := r.send(ctx, number, pending); err != nil {
 				return err
 			}
-			pending = pending[:0]
+			clear(pending)
+			pending, size = pending[:0], 0
 		}
 		if last {
 			return nil
 		}
 	}
 }
+
+// maxBatchBytes of lines end a batch early: PostgreSQL takes no value above 1 GiB, and memory ends too.
+const maxBatchBytes = 64 << 20
 
 // maxLine is more than the largest message needs: 64 MiB of payload as base64, headers, key and the rest.
 const maxLine = 96 << 20
