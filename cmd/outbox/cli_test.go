@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -173,6 +174,25 @@ func TestPublishFileBoundsBatches(t *testing.T) {
 	file := write(t, filepath.Join(t.TempDir(), "lines"), strings.Repeat(line, 70)+"wrong")
 	r := call(t, nil, "publish", "--database-url="+url, "--file", file).want(t, exitFailed)
 	wantIn(t, r.err, "everything up to line 68 is published")
+}
+
+// TestWaitForSilentDatabase: the timeout holds although the database takes the connection and never answers.
+func TestWaitForSilentDatabase(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	ended := make(chan result, 1)
+	go func() {
+		ended <- call(t, nil, "wait", "--timeout=100ms", "--database-url=postgres://me@"+silent.Addr().String()+"/db")
+	}()
+	select {
+	case r := <-ended:
+		r.want(t, exitFailed)
+	case <-time.After(30 * time.Second):
+		t.Error("waits for ever")
+	}
 }
 
 // anonymous replaces what differs from call to call.
