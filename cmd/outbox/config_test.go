@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -336,6 +337,31 @@ func TestMask(t *testing.T) {
 	} {
 		if got := mask(text); got != want {
 			t.Errorf("mask(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestConnectTimeout: no connection is waited for without a limit, those of a rotated secret included.
+func TestConnectTimeout(t *testing.T) {
+	file := write(t, filepath.Join(t.TempDir(), "url"), "postgres://h/db?connect_timeout=3")
+	for s, want := range map[secret]time.Duration{
+		{text: "postgres://h/db"}: connectPatience, {text: "postgres://h/db?connect_timeout=3"}: 3 * time.Second, {file: file}: 3 * time.Second,
+	} {
+		c := newConfig()
+		c.database = s
+		cfg, err := c.poolConfig()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := cfg.ConnConfig.ConnectTimeout; got != want {
+			t.Errorf("%+v: %v, want %v", s, got, want)
+		}
+		if cfg.BeforeConnect == nil {
+			continue
+		}
+		write(t, file, "postgres://h/db")
+		if err := cfg.BeforeConnect(t.Context(), cfg.ConnConfig); err != nil || cfg.ConnConfig.ConnectTimeout != connectPatience {
+			t.Errorf("%v after rotation: %v", cfg.ConnConfig.ConnectTimeout, err)
 		}
 	}
 }
