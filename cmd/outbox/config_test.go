@@ -369,9 +369,12 @@ func TestConnectTimeout(t *testing.T) {
 // TestMissingFiles: a file that is not there is a mistake in the configuration, and the error names it.
 func TestMissingFiles(t *testing.T) {
 	file := configFile(t, `destinations: {a: {url_file: none/url}}`)
+	empty := write(t, filepath.Join(t.TempDir(), "empty"), "\n")
 	for _, c := range []struct{ args, want string }{
 		{"config --config=" + file, filepath.Join(filepath.Dir(file), "none/url")},
 		{"config --to-file=none/to", "none/to"},
+		{"config --to-file=" + empty, "is empty"},
+		{"status --database-url-file=" + empty, "is empty"},
 		{"status --database-url-file=none/url", "none/url"},
 		{"run --database-url=postgres://127.0.0.1:1/x --to=nats://127.0.0.1:1 --ca-file=none/ca", "none/ca"},
 		{"run --database-url=postgres://127.0.0.1:1/x --to=nats://127.0.0.1:1 --credentials-file=none/creds", "none/creds"},
@@ -386,7 +389,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	for _, args := range [][]string{
 		{"status"}, {"relays"}, {"health"}, {"check"}, {"wait", "--timeout=1s"}, {"publish", "--topic=a"}, {"migrate", "up"},
 		{"migrate", "list"}, {"migrate", "validate"}, {"config"}, {"run", "--to=stdout:", "--database-migrate=nonsense"},
-		{"run", "--to=nats-x://hush-hush@h"}, {"status", "--database-listen-url=nats://hush-hush@h"},
+		{"run", "--to=nats-x://hush-hush@h"}, {"config", "--to=hush-hush:me@h"}, {"status", "--database-listen-url=nats://hush-hush@h"},
 		{"status", "--database-url=postgres://me:hush-hush@h:x/db"},
 	} {
 		r := call(t, []string{"OUTBOX_DATABASE_URL=" + url}, args...)
