@@ -70,11 +70,11 @@ func (l *lane) admitRun(r run, now time.Time) (batchItem, bool) {
 		case adm == refused:
 			l.endRest(r.claim, i, kind)
 			return batchItem{}, false
-		case !r.claim.ds[i].expired(now):
+		case r.claim.ds[i].deliverable(now):
 			r.first = i
 			return batchItem{run: r, adm: adm}, true
 		}
-		l.expire(r.claim, i, adm)
+		l.spare(r.claim, i, adm)
 	}
 	return batchItem{}, false
 }

@@ -20,6 +20,9 @@ type Delivery struct {
 	// Deadline is when the message expires, on this machine's clock; zero if it never does. Stores derive it
 	// from the life that is left by the database's clock, so a wrong local clock does no harm.
 	Deadline time.Time
+	// Unreadable, if a store sets it, says why the stored message cannot be delivered: it is dead at once, and no sink
+	// or handler sees it.
+	Unreadable error
 	// Claim is what holds the message while it is delivered.
 	Claim ClaimRef
 }
@@ -52,3 +55,5 @@ func (d *Delivery) SetHeaders(headers map[string]string) {
 func (d *Delivery) expired(now time.Time) bool {
 	return !d.Deadline.IsZero() && !now.Before(d.Deadline)
 }
+
+func (d *Delivery) deliverable(now time.Time) bool { return d.Unreadable == nil && !d.expired(now) }

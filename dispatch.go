@@ -207,8 +207,8 @@ func (w *worker) deliverRun(r run) {
 		case adm == refused:
 			l.endRest(r.claim, i, kind)
 			return
-		case r.claim.ds[i].expired(now):
-			l.expire(r.claim, i, adm)
+		case !r.claim.ds[i].deliverable(now):
+			l.spare(r.claim, i, adm)
 			continue
 		}
 		if kind := w.deliver(r.claim, i, adm, now); !kind.isFinal() {
@@ -251,14 +251,18 @@ func (l *lane) endRest(c *heldClaim, i int, kind OutcomeKind) {
 	}
 }
 
-func (l *lane) expire(c *heldClaim, i int, adm admission) {
+// spare ends a message without an attempt: it cannot be read, or its life is over.
+func (l *lane) spare(c *heldClaim, i int, adm admission) {
 	d := c.ds[i]
 	l.report(d, adm, verdict{}, time.Time{})
-	if l.r.policies.of(d.Topic).onExpired != ExpiredDead {
+	o := Outcome{Kind: Died, Attempts: d.Attempt - 1, Class: ClassExpired, Text: "expired before it was delivered"}
+	switch {
+	case d.Unreadable != nil:
+		o.Class, o.Text = ClassDecode, d.Unreadable.Error()
+	case l.r.policies.of(d.Topic).onExpired != ExpiredDead:
 		l.finish(c, i, Outcome{Kind: Expired})
 		return
 	}
-	o := Outcome{Kind: Died, Attempts: d.Attempt - 1, Class: ClassExpired, Text: "expired before it was delivered"}
 	l.r.logDead(l, d, o)
 	l.finish(c, i, o)
 }

@@ -142,7 +142,22 @@ func (s *Sink) notConnected() error {
 	if len(servers) == 0 {
 		servers = []string{redacted(s.conn.Opts.Url)}
 	}
-	return fmt.Errorf("%w at %s", errNotConnected, strings.Join(servers, ", "))
+	err := fmt.Errorf("%w at %s", errNotConnected, strings.Join(servers, ", "))
+	if why := loginError(s.conn.LastError()); why != nil {
+		return fmt.Errorf("%w: %w", err, why)
+	}
+	return err
+}
+
+// loginError is the error if somebody has to do something about it, unlike those of a server that is absent. It is
+// the client's own value, since the server's words for it vary.
+func loginError(err error) error {
+	for _, known := range []error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired} {
+		if errors.Is(err, known) {
+			return known
+		}
+	}
+	return nil
 }
 
 var errNotConnected = errors.New("not connected to NATS")

@@ -337,3 +337,30 @@ func TestAbsentServer(t *testing.T) {
 		}
 	}
 }
+
+// TestWrongPassword: who is not let in is told so, and not only that there is no connection.
+func TestWrongPassword(t *testing.T) {
+	server, err := natsdev.Start(natsdev.Config{User: "me", Password: "right"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	sink, err := Open(strings.Replace(server.URL(), "//", "//me:wrong@", 1), &Config{}, nats.ReconnectWait(5*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sink.Close()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		err := sink.Preflight(t.Context())
+		if errors.Is(err, errNotConnected) && errors.Is(err, nats.ErrAuthorization) && !strings.Contains(err.Error(), "wrong@") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/outboxrelay/outbox"
 )
@@ -150,15 +151,15 @@ func (f *fetch) scan(rows pgx.Rows) error {
 	var headers string
 	var maxAttempts *int
 	var brokerTTL, left *int64
+	var publishedAt pgtype.Timestamptz
 	err := rows.Scan(&claim, &lapses, &d.Seq, &d.ID, &d.Topic, &d.Key, &d.Payload, &headers, &d.DedupKey,
-		&maxAttempts, &brokerTTL, &left, &d.PublishedAt, &d.Generation, &attempts)
+		&maxAttempts, &brokerTTL, &left, &publishedAt, &d.Generation, &attempts)
 	if err != nil {
 		return err
 	}
 	d.Attempt = attempts + 1
-	if err := setHeaders(d, headers); err != nil {
-		return err
-	}
+	d.PublishedAt = publishedAt.Time // none if it is infinite
+	d.Unreadable = setHeaders(d, headers)
 	if maxAttempts != nil {
 		d.MaxAttempts = *maxAttempts
 		if d.MaxAttempts == 0 {
@@ -175,11 +176,13 @@ func (f *fetch) scan(rows pgx.Rows) error {
 	return nil
 }
 
+// setHeaders refuses what the table's CHECK would not have let in. An error of the fetch would be repeated for ever, and
+// keep all others waiting (TestUnreadableRow).
 func setHeaders(d *outbox.Delivery, text string) error {
 	headers := map[string]string{}
 	if text != "{}" {
 		if err := json.Unmarshal([]byte(text), &headers); err != nil {
-			return fmt.Errorf("headers of message %s: %w", d.ID, err)
+			return fmt.Errorf("the headers are no object of texts: %w", err)
 		}
 	}
 	d.SetHeaders(headers)

@@ -2,8 +2,14 @@ package pgstore
 
 import (
 	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/outboxrelay/outbox"
 )
 
 // "Never" is often written as the last day of a calendar.
@@ -99,4 +105,56 @@ func TestFrozenClaimIsEndedByShortCalls(t *testing.T) {
 		}
 	}
 	t.Error("the frozen claim was not ended")
+}
+
+// collector is a sink of batches; what it is given it notes.
+type collector struct {
+	mu     sync.Mutex
+	topics []string
+}
+
+func (c *collector) Deliver(_ context.Context, d *outbox.Delivery) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.topics = append(c.topics, d.Topic)
+	return nil
+}
+
+func (c *collector) DeliverBatch(ctx context.Context, ds []*outbox.Delivery, report func(int, error)) error {
+	for i, d := range ds {
+		report(i, c.Deliver(ctx, d))
+	}
+	return nil
+}
+
+// TestUnreadableRow: a row that no CHECK would have let in is dead by itself; those of its claim and of its key go on.
+func TestUnreadableRow(t *testing.T) {
+	batches := &collector{}
+	for name, sink := range map[string]outbox.Sink{"batch": batches, "single": struct{ outbox.Sink }{batches}} {
+		t.Run(name, func(t *testing.T) {
+			batches.topics = nil
+			url := migratedDatabase(t)
+			conn := connect(t, url)
+			exec(t, conn, "alter table outbox.message drop constraint message_headers, drop constraint message_times")
+			for _, headers := range []string{`{"X":1}`, `[]`, `{"X":{}}`, `"text"`} {
+				exec(t, conn, "insert into outbox.message (id, topic, key, payload, headers) values (gen_random_uuid(), 'bad', 'k', 'x', $1::text::jsonb)", headers)
+			}
+			exec(t, conn, `insert into outbox.message (id, topic, key, payload, published_at, expires_at)
+				values (gen_random_uuid(), 'good', 'k', 'x', 'infinity', 'infinity'), (gen_random_uuid(), 'good', 'k', 'x', '-infinity', null)`)
+			relay, err := outbox.NewRelay(newStore(t, url, nil), outbox.To(sink), &outbox.Config{Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			n, err := relay.RunUntilIdle(ctx)
+			if err != nil || n.Dead != 4 || n.Delivered != 2 || slices.Contains(batches.topics, "bad") {
+				t.Errorf("%+v, the sink got %q, %v", n, batches.topics, err)
+			}
+			dead := values[string](t, conn, "select error_class || ': ' || last_error from outbox.dead order by seq")
+			if len(dead) != 4 || !strings.HasPrefix(dead[0], "decode: the headers are no object of texts") {
+				t.Errorf("dead: %q", dead)
+			}
+		})
+	}
 }

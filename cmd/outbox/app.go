@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -106,9 +107,21 @@ func silently(code int) error { return &failure{code, errors.New("")} }
 
 // printJSON writes one document on one line.
 func (a *app) printJSON(v any) error {
-	enc := json.NewEncoder(a.stdout)
+	text, err := encode(v)
+	if err != nil {
+		return err
+	}
+	_, err = a.stdout.Write(text)
+	return err
+}
+
+// encode makes a line of JSON.
+func encode(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	err := enc.Encode(v)
+	return buf.Bytes(), err
 }
 
 // printTable writes aligned columns.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -97,6 +98,7 @@ func TestPublishFileRoundTrip(t *testing.T) {
 {"topic":"a","key":"k","payload_base64":"AAH/"}
 
 {"topic":"b","key":"k","payload":"text"}
+{"topic":"b","key":"k","payload_base64":"Iv8i"}
 {"topic":"b","key":"k","content_type":"text/plain","payload_base64":""}
 {"topic":"b","key":"k","payload":null,"headers":{"Content-Type":"application/x"}}`
 	file := write(t, filepath.Join(t.TempDir(), "lines"), lines)
@@ -105,8 +107,8 @@ func TestPublishFileRoundTrip(t *testing.T) {
 		wantIn(t, call(t, nil, "publish", url, "--file", file, "--batch=2").want(t, exitDone).err, "published "+published)
 		return call(t, nil, "run", url, "--to=stdout:", "--once").want(t, exitDone).out
 	}
-	first := deliver(file, "5")
-	second := deliver(write(t, filepath.Join(t.TempDir(), "again"), first), "5")
+	first := deliver(file, "6")
+	second := deliver(write(t, filepath.Join(t.TempDir(), "again"), first), "6")
 	varying := regexp.MustCompile(`"(seq|published_at)":("[^"]*"|\d+),?`)
 	if a, b := varying.ReplaceAllString(first, ""), varying.ReplaceAllString(second, ""); a != b {
 		t.Errorf("first\n%s\nthen\n%s", a, b)
@@ -119,17 +121,20 @@ func TestPublishFileStopsAtAWrongLine(t *testing.T) {
 	url := migrated(t)
 	file := filepath.Join(t.TempDir(), "lines")
 	for text, says := range map[string]string{
-		`{"topic":"a","nonsense":1}`:                        `unknown field "nonsense"`,
-		`{"topic":"a"} {"topic":"b"}`:                       "more than one value",
-		`{"topic":"a","payload":1,"payload_base64":"AA=="}`: "exclude each other",
-		`{"topic":"a","payload_base64":"!"}`:                "payload_base64",
-		`{"topic":"a","id":"x"}`:                            "is no UUID",
-		`{"topic":"a","max_attempts":"many"}`:               "unlimited",
-		`{"topic":"a","delay_seconds":-1}`:                  "Delay",
-		`{`:                                                 "line 4",
-		`{"topic":"a..b"}`:                                  "lines 3 to 4",
-		`{"topic":"a","headers":{"x":1}}`:                   "string",
-		`{"topic":"a","deliver_at":"now"}`:                  "time",
+		`{"topic":"a","nonsense":1}`:                                        `unknown field "nonsense"`,
+		`{"topic":"a"} {"topic":"b"}`:                                       "more than one value",
+		`{"topic":"a","payload":1,"payload_base64":"AA=="}`:                 "exclude each other",
+		`{"topic":"a","payload_base64":"!"}`:                                "payload_base64",
+		`{"topic":"a","id":"x"}`:                                            "is no UUID",
+		`{"topic":"a","max_attempts":"many"}`:                               "unlimited",
+		`{"topic":"a","delay_seconds":-1}`:                                  "Delay",
+		`{`:                                                                 "line 4",
+		`{"topic":"a..b"}`:                                                  "lines 3 to 4",
+		`{"topic":"a","headers":{"x":1}}`:                                   "string",
+		`{"topic":"a","deliver_at":"now"}`:                                  "time",
+		`{"topic":"a","ttl_seconds":1e12}`:                                  "ttl_seconds 1e+12: must be at most",
+		`{"topic":"a","delay_seconds":-1e300}`:                              "delay_seconds",
+		"{\"topic\":\"a\",\"key\":\"\xff\"}":                                "line 4: is not valid UTF-8",
 		`{"topic":"a","expires_at":"2030-01-01T00:00:00Z","ttl_seconds":1}`: "not both",
 	} {
 		good := `{"topic":"a"}` + "\n"
@@ -143,6 +148,51 @@ func TestPublishFileStopsAtAWrongLine(t *testing.T) {
 	write(t, file, `{"topic":"a","dedup_key":"k"}`+"\n"+`{"topic":"a","dedup_key":"k"}`)
 	r := call(t, nil, "publish", "--database-url="+url, "--file", file, "--json").want(t, exitDone)
 	wantIn(t, r.out, `"published":1,"duplicates":1`)
+}
+
+// endless is a line that never ends.
+type endless struct{ read int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	e.read += len(p)
+	return len(p), nil
+}
+
+// TestPublishFileBoundsLines: what is longer than any message is refused, not read into memory to the end.
+func TestPublishFileBoundsLines(t *testing.T) {
+	in := &endless{}
+	err := (&fileRun{batch: 1}).publish(t.Context(), in)
+	if err == nil || !strings.Contains(err.Error(), "line 1: longer than") || in.read > 2*maxLine {
+		t.Errorf("%v after %d bytes", err, in.read)
+	}
+}
+
+// TestPublishFileBoundsBatches: a batch ends early when its lines are large.
+func TestPublishFileBoundsBatches(t *testing.T) {
+	url := migrated(t)
+	line := `{"topic":"a","payload":"` + strings.Repeat("x", 1_000_000) + `"}` + "\n"
+	file := write(t, filepath.Join(t.TempDir(), "lines"), strings.Repeat(line, 70)+"wrong")
+	r := call(t, nil, "publish", "--database-url="+url, "--file", file).want(t, exitFailed)
+	wantIn(t, r.err, "everything up to line 68 is published")
+}
+
+// TestWaitForSilentDatabase: the timeout holds although the database takes the connection and never answers.
+func TestWaitForSilentDatabase(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	ended := make(chan result, 1)
+	go func() {
+		ended <- call(t, nil, "wait", "--timeout=100ms", "--database-url=postgres://me@"+silent.Addr().String()+"/db")
+	}()
+	select {
+	case r := <-ended:
+		r.want(t, exitFailed)
+	case <-time.After(30 * time.Second):
+		t.Error("waits for ever")
+	}
 }
 
 // anonymous replaces what differs from call to call.

@@ -29,8 +29,8 @@ A line has topic and, as needed, key, headers, payload (JSON, taken as it is wri
 id, dedup_key, delay_seconds or deliver_at, ttl_seconds or expires_at, broker_ttl_seconds, max_attempts. A JSON payload
 has the content type application/json unless one is given. What the destination stdout: writes can be published again.
 
-The file is published in transactions of --batch messages: when a line is wrong, those of the batches before it stay
-published, and the error says how many. The schema is never made by publishing.`,
+The file is published in transactions of --batch messages, or of fewer that have 64 MiB: when a line is wrong, those of
+the batches before it stay published, and the error says how many. The schema is never made by publishing.`,
 		Example: `  outbox publish --topic orders.created --key order-7 --payload '{"id":7}' --database-url postgres://localhost/shop
 
   echo '{"topic":"orders.created","key":"order-7","payload":{"id":7}}' | outbox publish --file -`,

@@ -70,6 +70,12 @@ func (a *app) waitEmpty(ctx context.Context, store *pgstore.Store, limit time.Du
 	const interval, talkInterval = 200 * time.Millisecond, 5 * time.Second
 	begin := time.Now()
 	talk := begin.Add(talkInterval)
+	if limit > 0 { // for the database may not answer
+		const patience = time.Second
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit+patience)
+		defer cancel()
+	}
 	for {
 		if d, err = store.Depths(ctx); err != nil || d.Empty() {
 			return d, err

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -340,12 +341,40 @@ func TestMask(t *testing.T) {
 	}
 }
 
+// TestConnectTimeout: no connection is waited for without a limit, those of a rotated secret included.
+func TestConnectTimeout(t *testing.T) {
+	file := write(t, filepath.Join(t.TempDir(), "url"), "postgres://h/db?connect_timeout=3")
+	for s, want := range map[secret]time.Duration{
+		{text: "postgres://h/db"}: connectPatience, {text: "postgres://h/db?connect_timeout=3"}: 3 * time.Second, {file: file}: 3 * time.Second,
+	} {
+		c := newConfig()
+		c.database = s
+		cfg, err := c.poolConfig()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := cfg.ConnConfig.ConnectTimeout; got != want {
+			t.Errorf("%+v: %v, want %v", s, got, want)
+		}
+		if cfg.BeforeConnect == nil {
+			continue
+		}
+		write(t, file, "postgres://h/db")
+		if err := cfg.BeforeConnect(t.Context(), cfg.ConnConfig); err != nil || cfg.ConnConfig.ConnectTimeout != connectPatience {
+			t.Errorf("%v after rotation: %v", cfg.ConnConfig.ConnectTimeout, err)
+		}
+	}
+}
+
 // TestMissingFiles: a file that is not there is a mistake in the configuration, and the error names it.
 func TestMissingFiles(t *testing.T) {
 	file := configFile(t, `destinations: {a: {url_file: none/url}}`)
+	empty := write(t, filepath.Join(t.TempDir(), "empty"), "\n")
 	for _, c := range []struct{ args, want string }{
 		{"config --config=" + file, filepath.Join(filepath.Dir(file), "none/url")},
 		{"config --to-file=none/to", "none/to"},
+		{"config --to-file=" + empty, "is empty"},
+		{"status --database-url-file=" + empty, "is empty"},
 		{"status --database-url-file=none/url", "none/url"},
 		{"run --database-url=postgres://127.0.0.1:1/x --to=nats://127.0.0.1:1 --ca-file=none/ca", "none/ca"},
 		{"run --database-url=postgres://127.0.0.1:1/x --to=nats://127.0.0.1:1 --credentials-file=none/creds", "none/creds"},
@@ -360,7 +389,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	for _, args := range [][]string{
 		{"status"}, {"relays"}, {"health"}, {"check"}, {"wait", "--timeout=1s"}, {"publish", "--topic=a"}, {"migrate", "up"},
 		{"migrate", "list"}, {"migrate", "validate"}, {"config"}, {"run", "--to=stdout:", "--database-migrate=nonsense"},
-		{"run", "--to=nats-x://hush-hush@h"}, {"status", "--database-listen-url=nats://hush-hush@h"},
+		{"run", "--to=nats-x://hush-hush@h"}, {"config", "--to=hush-hush:me@h"}, {"status", "--database-listen-url=nats://hush-hush@h"},
 		{"status", "--database-url=postgres://me:hush-hush@h:x/db"},
 	} {
 		r := call(t, []string{"OUTBOX_DATABASE_URL=" + url}, args...)

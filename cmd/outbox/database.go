@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -33,7 +34,7 @@ func (c *config) poolConfig() (*pgxpool.Config, error) {
 	if err != nil {
 		return nil, &failure{exitUsage, fmt.Errorf("database.url %q%s: is no PostgreSQL URL or connection string", mask(url), c.origin("database.url"))}
 	}
-	nameApplication(cfg.ConnConfig)
+	completeConn(cfg.ConnConfig)
 	cfg.MaxConns = 2 // with heartbeat and listener four, the promise to the database's administrator
 	if c.database.file != "" {
 		cfg.BeforeConnect = refresh(c.database)
@@ -41,7 +42,14 @@ func (c *config) poolConfig() (*pgxpool.Config, error) {
 	return cfg, nil
 }
 
-func nameApplication(cfg *pgx.ConnConfig) {
+// connectPatience is how long one attempt to connect may take, unless the URL has a connect_timeout: a server that takes
+// the connection and does not answer would be waited for in silence.
+const connectPatience = 10 * time.Second
+
+func completeConn(cfg *pgx.ConnConfig) {
+	if cfg.ConnectTimeout == 0 {
+		cfg.ConnectTimeout = connectPatience
+	}
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "outbox"
 	}
@@ -59,7 +67,7 @@ func refresh(s secret) func(context.Context, *pgx.ConnConfig) error {
 		if err != nil {
 			return fmt.Errorf("connect: what %s holds is no PostgreSQL URL", s.file)
 		}
-		nameApplication(fresh.ConnConfig)
+		completeConn(fresh.ConnConfig)
 		*cfg = *fresh.ConnConfig
 		return nil
 	}

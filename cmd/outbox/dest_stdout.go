@@ -24,7 +24,14 @@ type stdoutSink struct {
 }
 
 func (s *stdoutSink) Deliver(_ context.Context, d *outbox.Delivery) error {
+	text, err := encode(newLine(d))
+	if err != nil {
+		return outbox.Permanent(err)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.app.printJSON(newLine(d))
+	if _, err := s.app.stdout.Write(text); err != nil { // a full disk, for example, is no message's fault
+		return outbox.Unavailable(err)
+	}
+	return nil
 }

@@ -111,6 +111,9 @@ func (d *destination) resolve() (*scheme, string, error) {
 	if nearest := spell.Nearest(name, names); nearest != "" {
 		return nil, "", fmt.Errorf("scheme %q is unknown; did you mean %s?", name, nearest)
 	}
+	if !strings.Contains(text, "://") { // what stands before the colon may be secret
+		return nil, "", fmt.Errorf("is no URL such as %s", schemeForms())
+	}
 	return nil, "", fmt.Errorf("scheme %q is unknown; there is %s", name, strings.Join(names, ", "))
 }
 

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/outboxrelay/outbox"
 )
@@ -76,11 +78,11 @@ func newLine(d *outbox.Delivery) line {
 	return l
 }
 
-// setPayload shows JSON as it is. Encoding would compact it, so what is written with spaces goes as base64 too:
-// payloads are bytes, and come back unchanged.
+// setPayload shows JSON as it is. Encoding would compact it, so what is written with spaces goes as base64 too, and so
+// does what is no UTF-8 and would spoil the line: payloads are bytes, and come back unchanged.
 func (l *line) setPayload(payload []byte) {
 	var compact bytes.Buffer
-	if json.Compact(&compact, payload) == nil && bytes.Equal(compact.Bytes(), payload) {
+	if utf8.Valid(payload) && json.Compact(&compact, payload) == nil && bytes.Equal(compact.Bytes(), payload) {
 		l.Payload = payload
 		return
 	}
@@ -90,6 +92,9 @@ func (l *line) setPayload(payload []byte) {
 
 // parseLine reads a message from JSON; keys that are not known are refused.
 func parseLine(text []byte) (outbox.Message, error) {
+	if !utf8.Valid(text) { // decoding would change it, and make one key of two
+		return outbox.Message{}, errors.New("is not valid UTF-8; payload_base64 takes any bytes")
+	}
 	var l line
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
@@ -104,8 +109,17 @@ func parseLine(text []byte) (outbox.Message, error) {
 
 func (l *line) message() (m outbox.Message, err error) {
 	m = outbox.Message{Topic: l.Topic, Key: l.Key, ContentType: l.ContentType, Headers: l.Headers, DedupKey: l.DedupKey,
-		Delay: seconds(l.DelaySeconds), TTL: seconds(l.TTLSeconds), BrokerTTL: seconds(l.BrokerTTLSeconds),
 		MaxAttempts: int(l.MaxAttempts)}
+	m.Delay, err = parseSeconds("delay_seconds", l.DelaySeconds)
+	if err == nil {
+		m.TTL, err = parseSeconds("ttl_seconds", l.TTLSeconds)
+	}
+	if err == nil {
+		m.BrokerTTL, err = parseSeconds("broker_ttl_seconds", l.BrokerTTLSeconds)
+	}
+	if err != nil {
+		return m, err
+	}
 	if l.DeliverAt != nil {
 		m.DeliverAt = *l.DeliverAt
 	}
@@ -142,6 +156,15 @@ func jsonContentType(m outbox.Message) string {
 		}
 	}
 	return jsonType
+}
+
+// parseSeconds refuses what a duration cannot hold; all other bounds are those of publishing.
+func parseSeconds(name string, s float64) (time.Duration, error) {
+	const most = float64(math.MaxInt64 / time.Second)
+	if s < -most || s > most {
+		return 0, fmt.Errorf("%s %g: must be at most %.0f", name, s, most)
+	}
+	return seconds(s), nil
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

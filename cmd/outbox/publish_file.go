@@ -51,8 +51,9 @@ func (a *app) publishFile(ctx context.Context, p *publisher, path string, batch 
 func (r *fileRun) publish(ctx context.Context, in io.Reader) error {
 	reader := bufio.NewReaderSize(in, 1<<16)
 	var pending []outbox.Message
+	size := 0
 	for number := 1; ; number++ {
-		text, err := reader.ReadBytes('\n')
+		text, err := readLine(reader)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("read line %d: %w", number, err)
 		}
@@ -62,16 +63,36 @@ func (r *fileRun) publish(ctx context.Context, in io.Reader) error {
 			if err != nil {
 				return fmt.Errorf("line %d: %w", number, err)
 			}
-			pending = append(pending, m)
+			pending, size = append(pending, m), size+len(text)
 		}
-		if len(pending) == r.batch || last && len(pending) > 0 {
+		if len(pending) == r.batch || size >= maxBatchBytes || last && len(pending) > 0 {
 			if err := r.send(ctx, number, pending); err != nil {
 				return err
 			}
-			pending = pending[:0]
+			clear(pending)
+			pending, size = pending[:0], 0
 		}
 		if last {
 			return nil
+		}
+	}
+}
+
+// maxBatchBytes of lines end a batch early: PostgreSQL takes no value above 1 GiB, and memory ends too.
+const maxBatchBytes = 64 << 20
+
+// maxLine is more than the largest message needs: 64 MiB of payload as base64, headers, key and the rest.
+const maxLine = 96 << 20
+
+// readLine reads a line with its end; one that no message needs is not read into memory.
+func readLine(reader *bufio.Reader) (text []byte, err error) {
+	for {
+		part, err := reader.ReadSlice('\n')
+		if len(text)+len(part) > maxLine {
+			return nil, fmt.Errorf("longer than %d bytes", maxLine)
+		}
+		if text = append(text, part...); !errors.Is(err, bufio.ErrBufferFull) {
+			return text, err
 		}
 	}
 }

@@ -83,6 +83,23 @@ func TestRunWithoutMigrating(t *testing.T) {
 	call(t, nil, "run", "--to=stdout:", "--once", "--database-url="+url).want(t, exitDone)
 }
 
+// TestRunToFullDisk: when nothing can be written, no message pays for it.
+func TestRunToFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	url := migrated(t)
+	call(t, nil, "publish", "--topic=a", "--max-attempts=1", "--database-url="+url).want(t, exitDone)
+	log := &lockedBuffer{}
+	if code := run(t.Context(), []string{"run", "--to=stdout:", "--once", "--database-url=" + url}, nil, full, log); code != exitDone {
+		t.Errorf("exit code %d: %s", code, log.String())
+	}
+	wantIn(t, log.String(), "destination is unavailable", "no space left")
+	wantIn(t, call(t, nil, "status", "--json", "--database-url="+url).out, `"dead":{"messages":0}`)
+}
+
 // program is the program as a process of its own.
 type program struct {
 	*exec.Cmd

@@ -22,7 +22,11 @@ func (s secret) read() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read secret: %w", err)
 	}
-	return strings.TrimSpace(string(text)), nil
+	url := strings.TrimSpace(string(text))
+	if url == "" { // PostgreSQL's client would take it for the server on this machine
+		return "", fmt.Errorf("read secret: %s is empty", s.file)
+	}
+	return url, nil
 }
 
 const masked = "***"

@@ -4,7 +4,7 @@
 select c.id, c.lapses, m.seq, m.id, m.topic, coalesce(m.key, ''), m.payload, m.headers::text, coalesce(m.dedup_key, ''),
        m.max_attempts, case when m.broker_ttl is not null
            then (least(extract(epoch from m.broker_ttl), 9e9) * 1000000)::bigint end,
-       case when m.expires_at is not null
+       case when isfinite(m.expires_at)
            then (greatest(least(extract(epoch from m.expires_at - clock_timestamp()), 9e9), -9e9) * 1000000)::bigint end,
        m.published_at, m.generation, m.attempts
 from outbox.claim c

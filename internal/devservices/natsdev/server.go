@@ -21,11 +21,12 @@ const startLimit = 20 * time.Second
 type Config struct {
 	// MaxPayload is the largest message that the server takes, in bytes. Default 1 MiB.
 	MaxPayload int32
+	// User and Password are what clients need. Default: anybody may connect.
+	User, Password string
 }
 
-// Server is a NATS server on a loopback port, with JetStream on files in a temporary folder. Anybody may connect.
-// It ends with this process at the latest, and the folder with it, also when that is killed. Its methods are safe
-// for concurrent use.
+// Server is a NATS server on a loopback port, with JetStream on files in a temporary folder. It ends with this process
+// at the latest, and the folder with it, also when that is killed. Its methods are safe for concurrent use.
 type Server struct {
 	cfg  Config
 	sup  *devservices.Supervisor
@@ -71,6 +72,7 @@ func (s *Server) Start() error {
 	log := &serverLog{fatal: make(chan struct{})}
 	ns, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: s.port, JetStream: true, StoreDir: s.sup.Dir, NoSigs: true, MaxPayload: s.cfg.MaxPayload,
+		Username: s.cfg.User, Password: s.cfg.Password,
 	})
 	if err != nil {
 		return fmt.Errorf("nats server: %w", err)
