@@ -68,7 +68,7 @@ func needs(key string) []string {
 	for _, o := range schemeOptions() {
 		if o.name == key {
 			if key == "create" {
-				return []string{"--to", optionScheme(key), "--stream=X"}
+				return []string{"--to", optionScheme(key), "--stream=X", "--subjects=x"}
 			}
 			return []string{"--to", optionScheme(key)}
 		}
@@ -339,6 +339,13 @@ func TestMask(t *testing.T) {
 			t.Errorf("mask(%q) = %q, want %q", text, got, want)
 		}
 	}
+}
+
+// TestCreateFromRoutes: a stream that is to be created has the subjects of the routes' topics, as running takes them.
+func TestCreateFromRoutes(t *testing.T) {
+	text := `{destinations: {e: {url: "nats://h", stream: X, create: true}}, routes: [{topics: [%q], to: e}]}`
+	call(t, nil, "config", "--config", configFile(t, fmt.Sprintf(text, "orders.>"))).want(t, exitDone)
+	wantIn(t, call(t, nil, "config", "--config", configFile(t, fmt.Sprintf(text, ">"))).want(t, exitUsage).err, "cannot have the subject >")
 }
 
 // TestConnectTimeout: no connection is waited for without a limit, those of a rotated secret included.
