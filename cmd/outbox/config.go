@@ -161,7 +161,7 @@ func (c *config) checkDestinations() (found problems) {
 		found = append(found, fmt.Sprintf("to%s and destinations exclude each other: name the one destination by to, or several in the file", c.origin("to")))
 	}
 	for _, d := range c.targets() {
-		if err := d.problem(); err != nil {
+		if err := d.problem(c.topicsOf(d)); err != nil {
 			at := "to"
 			if d.at != "" {
 				at = d.at

@@ -341,6 +341,13 @@ func TestMask(t *testing.T) {
 	}
 }
 
+// TestCreateFromRoutes: a stream that is to be created has the subjects of the routes' topics, as running takes them.
+func TestCreateFromRoutes(t *testing.T) {
+	text := `{destinations: {e: {url: "nats://h", stream: X, create: true}}, routes: [{topics: [%q], to: e}]}`
+	call(t, nil, "config", "--config", configFile(t, fmt.Sprintf(text, "orders.>"))).want(t, exitDone)
+	wantIn(t, call(t, nil, "config", "--config", configFile(t, fmt.Sprintf(text, ">"))).want(t, exitUsage).err, "cannot have the subject >")
+}
+
 // TestConnectTimeout: no connection is waited for without a limit, those of a rotated secret included.
 func TestConnectTimeout(t *testing.T) {
 	file := write(t, filepath.Join(t.TempDir(), "url"), "postgres://h/db?connect_timeout=3")

@@ -56,8 +56,8 @@ func natsConfig(d *destination, env sinkEnv) *natssink.Config {
 }
 
 // checkNATS lets the sink's package check; only the connection is missing then.
-func checkNATS(d *destination, text string) error {
-	_, err := natssink.New(nil, natsConfig(d, sinkEnv{}))
+func checkNATS(d *destination, text string, topics []string) error {
+	_, err := natssink.New(nil, natsConfig(d, sinkEnv{topics: topics}))
 	var errs []error
 	for _, e := range flatten(err) {
 		var refused *outbox.FieldError

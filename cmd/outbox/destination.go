@@ -32,8 +32,8 @@ type scheme struct {
 	names   []string // of URLs
 	form    string   // an example URL, without what is secret
 	options []option
-	// check reports what is wrong with a destination, without connecting. It may be nil.
-	check func(d *destination, url string) error
+	// check reports what is wrong with a destination that gets these topics, without connecting. It may be nil.
+	check func(d *destination, url string, topics []string) error
 	// open makes the sink; it need not connect, and must not wait for a connection. What it returns may be
 	// an outbox.Preflighter, for the command check, and have Close().
 	open func(ctx context.Context, d *destination, env sinkEnv) (outbox.Sink, error)
@@ -117,8 +117,8 @@ func (d *destination) resolve() (*scheme, string, error) {
 	return nil, "", fmt.Errorf("scheme %q is unknown; there is %s", name, strings.Join(names, ", "))
 }
 
-// problem is what is wrong with the destination, nil if it can be opened.
-func (d *destination) problem() error {
+// problem is what is wrong with the destination, nil if it can be opened. Bad topics are the routes' problem.
+func (d *destination) problem(topics []string) error {
 	s, url, err := d.resolve()
 	if err != nil {
 		return err
@@ -129,7 +129,8 @@ func (d *destination) problem() error {
 		}
 	}
 	if s.check != nil {
-		return s.check(d, url)
+		topics = slices.DeleteFunc(slices.Clone(topics), func(pattern string) bool { return outbox.CheckPattern(pattern) != nil })
+		return s.check(d, url, topics)
 	}
 	return nil
 }
