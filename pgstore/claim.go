@@ -132,7 +132,7 @@ func orEmpty[T any](s []T) []T {
 }
 
 func (r *result) scan(rows pgx.Rows) error {
-	return rows.Scan(&r.state, &r.floor, &r.scanned, &r.yielded, &r.claimed, &r.dueAt, &r.dueSeq, &r.cut, &r.misfit, &r.skipped, &r.heldKeys,
+	return rows.Scan(&r.state, &r.floor, &r.scanned, &r.yielded, &r.claimed, &r.dueAt, &r.dueSeq, &r.cut, &r.misfit, &r.skipped,
 		&r.blocked, &r.ended, &r.foreign, &r.lostLast, &r.low, &r.backend, &r.stopped, &r.mixed, &r.nextDue)
 }
 

@@ -52,8 +52,8 @@ func (k *skippedKeys) release(key string) {
 	k.urgent = append(k.urgent, key)
 }
 
-// take returns the keys to ask for now, without duplicates. Each must be answered by one of held, blockedBy and
-// ended, or it is asked for again.
+// take returns the keys to ask for with this claim, without duplicates. Each must be given to again, block or end
+// afterwards, or it is not asked for again.
 func (k *skippedKeys) take(now time.Time, limit int) []string {
 	for len(k.blocked) > 0 && !k.blocked[0].until.After(now) {
 		key := heap.Pop(&k.blocked).(blockedKey).key

@@ -57,20 +57,20 @@ type probe struct {
 }
 
 type result struct {
-	state                             string
-	floor                             *int64
-	scanned, yielded, claimed         *int
-	dueAt                             *time.Time
-	dueSeq                            *int64
-	cut, misfit                       *bool
-	skipped, heldKeys, blocked, ended []string
-	foreign                           []int64
-	lostLast                          *int64
-	low                               *int64
-	backend                           *int32
-	stopped                           *string
-	mixed                             *bool
-	nextDue                           *int64
+	state                     string
+	floor                     *int64
+	scanned, yielded, claimed *int
+	dueAt                     *time.Time
+	dueSeq                    *int64
+	cut, misfit               *bool
+	skipped, blocked, ended   []string
+	foreign                   []int64
+	lostLast                  *int64
+	low                       *int64
+	backend                   *int32
+	stopped                   *string
+	mixed                     *bool
+	nextDue                   *int64
 }
 
 func (l *lane) next(limit int, wakes uint64) probe {

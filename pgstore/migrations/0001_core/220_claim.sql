@@ -47,7 +47,6 @@ create function outbox.claim(
     out cut          boolean,  -- candidates were left for want of room
     out misfit       boolean,  -- and none was taken, because it is larger than p_bytes
     out skipped_keys text[],   -- keys with rows now below the floor that were not taken
-    out held_keys    text[],   -- of p_keys: held by a claim
     out blocked_keys text[],   -- of p_keys: an older one is waiting or dead
     out ended_keys   text[],   -- of p_keys: nothing left below the floor
     out foreign_ids  bigint[], -- lost claims with nothing for this lane
@@ -394,7 +393,6 @@ begin
            (select array_agg(distinct w.key) from win w
             where w.mine and w.key is not null and w.seq < (select e.floor from edge e)
               and w.seq not in (select o.seq from ok o) and w.seq not in (select l.seq from listed l)),
-           (select array_agg(k.key) from continued k where k.held),
            (select array_agg(k.key) from continued k where not k.held and k.block < v_floor),
            (select array_agg(k.key) from continued k
             where not k.held and not p_window_only and k.block is null
@@ -412,7 +410,7 @@ begin
            (select array_agg(o.hash order by o.seq) from ok o where not o.relapsed),
            (select array_agg(o.seq order by o.seq) from ok o where o.relapsed),
            (select array_agg(o.hash order by o.seq) from ok o where o.relapsed)
-    into floor, scanned, yielded, due_at, due_seq, cut, misfit, skipped_keys, held_keys, blocked_keys, ended_keys, foreign_ids, lost_last,
+    into floor, scanned, yielded, due_at, due_seq, cut, misfit, skipped_keys, blocked_keys, ended_keys, foreign_ids, lost_last,
          v_lost, v_lapses, v_seqs, v_hashes, v_relisted, v_rehashed;
 
     if v_lost is not null then
