@@ -27,7 +27,7 @@ type Config struct {
 type Result struct {
 	Verdict
 	KilledInFlight int64         // unsettled messages of the killed relay
-	Kills, Relays  int           // relays that were killed, and that ran
+	Relays         int           // that ran
 	Dead           int64         // messages that the relays gave up
 	Takeover       time.Duration // from the kill until another relay had them
 	Took           time.Duration // all of it
@@ -97,25 +97,24 @@ func (d *demo) play(ctx context.Context) (err error) {
 	return d.relay.stop(ctx)
 }
 
-// interrupt kills relays until one leaves unsettled messages behind, and starts another.
-func (d *demo) interrupt(ctx context.Context) error {
-	for {
-		if err := d.start(); err != nil {
-			return err
-		}
-		if err := d.until(ctx, d.midway); err != nil {
-			return err
-		}
-		left, err := d.kill(ctx)
-		if err != nil {
-			return err
-		}
-		d.progress.say("relay %d is killed (SIGKILL) while it holds %d messages", d.result.Relays, left)
-		if left > 0 {
-			d.result.KilledInFlight = left
-			break
-		}
+// interrupt kills a relay that has delivered messages and not settled them, and starts another. A relay would be too
+// fast for that moment to be seen: it is kept from settling.
+func (d *demo) interrupt(ctx context.Context) (err error) {
+	hold, err := d.services.holdSettling(ctx)
+	if err != nil {
+		return fmt.Errorf("hold the settling: %w", err)
 	}
+	defer func() { err = errors.Join(err, hold.Rollback(context.WithoutCancel(ctx))) }()
+	if err := d.start(); err != nil {
+		return err
+	}
+	if err := d.until(ctx, d.unsettled); err != nil {
+		return err
+	}
+	if err := d.kill(ctx); err != nil {
+		return err
+	}
+	d.progress.say("relay %d is killed (SIGKILL) while it holds %d messages", d.result.Relays, d.result.KilledInFlight)
 	return d.start()
 }
 
@@ -134,48 +133,33 @@ func (d *demo) start() (err error) {
 }
 
 // kill ends the running relay and counts what it leaves behind.
-func (d *demo) kill(ctx context.Context) (left int64, err error) {
+func (d *demo) kill(ctx context.Context) (err error) {
 	r := d.relay
 	r.kill()
 	d.killedPID, d.killedAt = r.pid(), time.Now()
-	d.result.Kills++
 	d.relay = nil
+	if err := d.services.endSessions(ctx, r.name); err != nil {
+		return fmt.Errorf("sessions of the killed relay: %w", err)
+	}
 	err = d.until(ctx, func(ctx context.Context) (bool, error) {
 		n, err := d.services.sessions(ctx, r.name)
 		return n == 0, err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("sessions of the killed relay: %w", err)
+		return fmt.Errorf("sessions of the killed relay: %w", err)
 	}
-	return d.services.held(ctx, d.killedPID)
+	d.result.KilledInFlight, err = d.services.held(ctx, d.killedPID)
+	return err
 }
 
-// midway waits for the moment to kill: the relay has delivered some of its messages and holds some that are not
-// settled. When it was too fast for that, there is more to do for it.
-func (d *demo) midway(ctx context.Context) (bool, error) {
+// unsettled: the relay has delivered messages, and holds them.
+func (d *demo) unsettled(ctx context.Context) (bool, error) {
 	held, err := d.services.held(ctx, d.relay.pid())
-	if err != nil {
+	if err != nil || held == 0 {
 		return false, err
 	}
-	if held > 0 {
-		arrived, err := d.services.arrived(ctx)
-		return arrived > 0, err
-	}
-	return false, d.more(ctx)
-}
-
-// more releases orders when all that were released are delivered.
-func (d *demo) more(ctx context.Context) error {
-	depths, err := d.services.store.Depths(ctx)
-	if err != nil || !d.app.idle() || !depths.Empty() {
-		return err
-	}
-	if d.app.released == d.cfg.Count {
-		return errors.New("the relays were never seen with an unsettled message; try with more orders")
-	}
-	const parts = 20
-	d.app.release(1 + d.cfg.Count/parts)
-	return nil
+	arrived, err := d.services.arrived(ctx)
+	return arrived > 0, err
 }
 
 func (d *demo) appIdle(context.Context) (bool, error) { return d.app.idle(), nil }

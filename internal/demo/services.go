@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -29,6 +30,10 @@ var (
 	dropSchemaSQL string
 	//go:embed queries/sessions.sql
 	sessionsSQL string
+	//go:embed queries/lock_messages.sql
+	lockMessagesSQL string
+	//go:embed queries/end_sessions.sql
+	endSessionsSQL string
 )
 
 // closePatience bounds the end of the services.
@@ -111,7 +116,7 @@ func (s *services) makeSchema(ctx context.Context) error {
 	if err != nil {
 		return errors.New("--database is no PostgreSQL URL or connection string")
 	}
-	const watching = 2
+	const watching = 3
 	cfg.MaxConns = writers + watching
 	if s.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return fmt.Errorf("connect to PostgreSQL: %w", err)
@@ -189,4 +194,22 @@ func (s *services) held(ctx context.Context, pid int) (n int64, err error) {
 func (s *services) sessions(ctx context.Context, application string) (n int, err error) {
 	err = s.pool.QueryRow(ctx, sessionsSQL, application).Scan(&n)
 	return n, err
+}
+
+// holdSettling keeps relays from settling what is committed so far, until the returned transaction ends.
+func (s *services) holdSettling(ctx context.Context) (pgx.Tx, error) {
+	tx, err := s.pool.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := tx.Exec(ctx, s.sql(lockMessagesSQL)); err != nil {
+		return nil, errors.Join(err, tx.Rollback(ctx))
+	}
+	return tx, nil
+}
+
+// endSessions ends the database sessions of that name.
+func (s *services) endSessions(ctx context.Context, application string) error {
+	_, err := s.pool.Exec(ctx, endSessionsSQL, application)
+	return err
 }

@@ -1,2 +1,2 @@
--- The sessions of a relay: what it had sent before it was killed is still carried out while there are any.
+-- The sessions of a killed relay: what it had sent may be carried out while there are any.
 select count(*) from pg_stat_activity where application_name = $1
