@@ -18,7 +18,7 @@ func TestSubject(t *testing.T) {
 		"fixed": "fixed", "{header.region}.{header.dots}": "eu.a.b", "pre-{key}-post": "pre-order-7-post",
 		"{header.bad}": "", "{header.missing}": "", "x.{header.empty}": "", "{header.empty}.x": "", "x.{header.empty}.x": "",
 	} {
-		s, err := parseSubject(text)
+		s, err := parseSubject(template)
 		if err != nil {
 			t.Errorf("%s: %v", template, err)
 			continue
@@ -34,7 +34,7 @@ func TestSubjectRefused(t *testing.T) {
 		"", "{", "}", "{topic", "topic}", "{{topic}}", "{Topic}", "{header.}", "{header.a b}", "{header}", "{}", "a..b", ".a", "a.",
 		"a b", "*", "a.>", "$JS.API", "a\n", "{topic}.", "{key}..{topic}",
 	} {
-		_, err := parseSubject(text)
+		_, err := parseSubject(template)
 		var field *outbox.FieldError
 		if !errors.As(err, &field) || field.Field != "Config.Subject" {
 			t.Errorf("%q: %v", template, err)
