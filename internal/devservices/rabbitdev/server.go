@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -35,6 +36,9 @@ type Server struct {
 
 // ports are those of a node.
 type ports struct{ amqp, epmd, dist int }
+
+// MaxMessage is the largest message that a private node takes, in bytes: the default of RabbitMQ 4.
+const MaxMessage = 16 << 20
 
 // ErrExternal: the server was given by OUTBOX_TEST_RABBITMQ_URL and cannot be stopped, paused or managed.
 var ErrExternal = errors.New("the server is not a private one")
@@ -125,7 +129,8 @@ default_pass = %s
 log.file.level = warning
 disk_free_limit.absolute = 1MB
 collect_statistics_interval = 60000
-`, s.ports.amqp, s.password)
+max_message_size = %d
+`, s.ports.amqp, s.password, MaxMessage)
 }
 
 // env is the node's and that of the commands to it. RUNNING_UNDER_SYSTEMD makes the script become the node, instead of
@@ -284,6 +289,18 @@ func (s *Server) URL() string {
 	}
 	return fmt.Sprintf("amqp://outbox:%s@127.0.0.1:%d/", s.password, s.ports.amqp)
 }
+
+// Addr is the host and port of URL.
+func (s *Server) Addr() string {
+	u, err := url.Parse(s.URL())
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// Through is URL by way of a proxy at the address.
+func (s *Server) Through(proxy string) string { return strings.Replace(s.URL(), s.Addr(), proxy, 1) }
 
 // Log is what the node has said.
 func (s *Server) Log() string {
