@@ -81,8 +81,11 @@ func (c *channel) watch(broken func(error)) {
 		c.maxMessage = most
 		c.link.sink.maxMessage.Store(most)
 	}
-	close(c.closed)
 	broken(c.err)
+	if c.link.isLost() {
+		c.err = c.link.lostErr
+	}
+	close(c.closed)
 }
 
 func (c *channel) note(r *amqp.Return) {

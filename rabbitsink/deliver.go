@@ -110,7 +110,7 @@ func (l *link) writeCall(c *call) error {
 			continue
 		}
 		p := &publish{call: c, index: i, id: d.ID}
-		if len(m.Body) > largeMessage {
+		if len(m.Body) > l.sink.alone {
 			l.work.Go(func() { l.publishAlone(p, key, m) })
 			continue
 		}

@@ -103,7 +103,12 @@ func (l *link) run() {
 	closed := l.conn.NotifyClose(make(chan *amqp.Error, 1))
 	controlClosed := l.control.NotifyClose(make(chan *amqp.Error, 1))
 	blockings := l.conn.NotifyBlocked(make(chan amqp.Blocking, 1))
-	l.main.start(l.fail)
+	l.main.start(func(err error) {
+		if l.conn.IsClosed() {
+			err = l.notConnected(err)
+		}
+		l.fail(err)
+	})
 	l.work.Go(l.write)
 	for !l.isLost() {
 		select {
@@ -264,8 +269,8 @@ func explain(err error, cfg *Config) error {
 	case !e.Server && e.Code == amqp.FrameError: // the connection's end, in words that begin with the ports
 		return errors.New(lastPart(e.Reason))
 	case errors.Is(err, amqp.ErrCredentials) || e.Code == amqp.AccessRefused && contains(e, "login was refused"):
-		what = "the login is refused; check user and password"
-	case e.Code == amqp.AccessRefused && contains(e, "vhost"), e.Code == amqp.NotAllowed && contains(e, "vhost"):
+		what = "the login is refused, or was cut off; check user and password"
+	case e.Code == amqp.AccessRefused && contains(e, "access to vhost"), e.Code == amqp.NotAllowed && contains(e, "vhost"):
 		what = "the virtual host does not exist or is not open to the user; check the URL's path, and: rabbitmqctl set_permissions"
 	case e.Code == amqp.NotFound:
 		what = fmt.Sprintf("exchange %s does not exist; create it as a durable topic exchange, or let it be declared", cfg.Exchange)

@@ -25,6 +25,7 @@ type Sink struct {
 	url        string
 	routingKey template.Template
 	slots      chan struct{} // one for each message that waits for its confirmation
+	alone      int           // payloads larger than this get a channel of their own
 	maxMessage atomic.Int64  // what RabbitMQ said about a message that was too large; 0: not known
 
 	ctx    context.Context // of connects, ended by Close
@@ -68,7 +69,7 @@ func Open(url string, cfg *Config) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sink{cfg: c, url: url, routingKey: key, slots: make(chan struct{}, c.MaxInFlight)}
+	s := &Sink{cfg: c, url: url, routingKey: key, slots: make(chan struct{}, c.MaxInFlight), alone: largeMessage}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	return s, nil
 }
