@@ -15,7 +15,9 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	sinktest.Run(t, func(t *testing.T) sinktest.Harness { return newHarness(t, Config{}) })
+	sinktest.Run(t, func(t *testing.T) sinktest.Harness {
+		return newHarness(t, Config{ConfirmTimeout: 2 * time.Second, ConnectTimeout: time.Second})
+	})
 }
 
 // harness is a sink with an exchange of its own, a queue that gets everything, and a proxy before the server.
@@ -76,6 +78,16 @@ func (h *harness) Stop(context.Context) error {
 
 func (h *harness) Start(context.Context) error {
 	h.proxy.Refuse(false)
+	return nil
+}
+
+func (h *harness) Freeze(context.Context) error {
+	h.proxy.Freeze()
+	return nil
+}
+
+func (h *harness) Thaw(context.Context) error {
+	h.proxy.Thaw()
 	return nil
 }
 
