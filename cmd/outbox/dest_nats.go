@@ -34,7 +34,7 @@ func natsScheme() scheme {
 			{name: natsCreate, def: "false", usage: "create the stream when it is missing", boolean: true},
 			{name: natsSubjects, usage: "subjects of the created stream, with commas between"},
 			{name: natsCredentials, usage: "NATS credentials file, read at each connect"},
-			{name: natsCA, usage: "certificates of the authorities that servers are checked by"},
+			{name: natsCA, usage: caUsage},
 		},
 		check: checkNATS,
 		open:  openNATS,
