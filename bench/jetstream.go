@@ -24,7 +24,9 @@ func jetstreamScenario() scenario {
 	sc := scenario{
 		name: "jetstream", rate: "msg/s", ratio: "of the client alone",
 		about: "half a backlog to a stream on files, every message acknowledged, beside the same client with the same window publishing from memory",
-		cases: []benchCase{{name: memory, run: withStream(publishFromMemory)}},
+		cases: []benchCase{{name: memory, run: withStream(func(ctx context.Context, b *bench, sink *natssink.Sink) (sample, error) {
+			return publishFromMemory(ctx, b.opt.rows/2, sink)
+		})}},
 	}
 	for _, c := range []struct {
 		name string
@@ -74,14 +76,14 @@ func makeStream(ctx context.Context, url string) error {
 	return err
 }
 
-// ackSink tells of every message that the stream has acknowledged.
+// ackSink tells of every message that the broker has acknowledged.
 type ackSink struct {
-	*natssink.Sink
+	outbox.BatchSink
 	acked func(d *outbox.Delivery)
 }
 
 func (s *ackSink) Deliver(ctx context.Context, d *outbox.Delivery) error {
-	err := s.Sink.Deliver(ctx, d)
+	err := s.BatchSink.Deliver(ctx, d)
 	if err == nil {
 		s.acked(d)
 	}
@@ -89,7 +91,7 @@ func (s *ackSink) Deliver(ctx context.Context, d *outbox.Delivery) error {
 }
 
 func (s *ackSink) DeliverBatch(ctx context.Context, ds []*outbox.Delivery, report func(i int, err error)) error {
-	return s.Sink.DeliverBatch(ctx, ds, func(i int, err error) {
+	return s.BatchSink.DeliverBatch(ctx, ds, func(i int, err error) {
 		if err == nil {
 			s.acked(ds[i])
 		}
@@ -98,8 +100,7 @@ func (s *ackSink) DeliverBatch(ctx context.Context, ds []*outbox.Delivery, repor
 }
 
 // publishFromMemory keeps as many messages in flight as a relay with drainSlots does, in batches of the same size.
-func publishFromMemory(ctx context.Context, b *bench, sink *natssink.Sink) (sample, error) {
-	rows := b.opt.rows / 2
+func publishFromMemory(ctx context.Context, rows int, sink outbox.BatchSink) (sample, error) {
 	t := newTally(rows, 0)
 	batches := make(chan []*outbox.Delivery)
 	failed := make(chan error, drainSlots/drainBatch)

@@ -3,8 +3,9 @@
 //
 //	go run ./bench -run drain,publish -json figures.json
 //
-// A scenario is a file: drain.go, publish.go, latency.go, handlers.go, relays.go. The figures that were measured, and
-// how to read them, are in docs/benchmarks.md.
+// A scenario is a file: drain.go, publish.go, latency.go, handlers.go, relays.go, jetstream.go, rabbitmq.go. The figures
+// that were measured, and how to read them, are in docs/benchmarks.md. The last one needs RabbitMQ on the machine, and is
+// left out without it unless it is asked for by name.
 package main
 
 import (
@@ -16,6 +17,8 @@ import (
 	"os/signal"
 	"runtime/pprof"
 	"syscall"
+
+	"github.com/outboxrelay/outbox/internal/devservices"
 )
 
 func main() {
@@ -46,8 +49,9 @@ func run(ctx context.Context, args []string, out, log io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	rep, err := measure(ctx, &bench{server: s, opt: o, log: log})
-	if err := errors.Join(err, stopProfile()); err != nil {
+	b := &bench{server: s, opt: o, log: log}
+	rep, err := measure(ctx, b)
+	if err := errors.Join(err, b.close(), stopProfile()); err != nil {
 		return err
 	}
 	rep.print(out)
@@ -71,6 +75,10 @@ func measure(ctx context.Context, b *bench) (*report, error) {
 			continue
 		}
 		results, err := b.rounds(ctx, sc)
+		if errors.Is(err, devservices.ErrNotInstalled) && len(b.opt.run) == 0 {
+			fmt.Fprintf(b.log, "scenario %s is left out: %v\n", sc.name, err)
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("scenario %s: %w", sc.name, err)
 		}

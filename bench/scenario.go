@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+
+	"github.com/outboxrelay/outbox/internal/devservices/rabbitdev"
 )
 
 // bench is what all scenarios share.
@@ -12,6 +14,7 @@ type bench struct {
 	server *server
 	opt    options
 	log    io.Writer
+	node   *rabbitdev.Server // nil before the first run that needs it
 }
 
 // scenario is a set of cases that are compared with each other.
@@ -48,7 +51,7 @@ type figure struct {
 type faults struct{ lost, duplicates, disorder int64 }
 
 func scenarios() []scenario {
-	return []scenario{drainScenario(), publishScenario(), latencyScenario(), handlersScenario(), relaysScenario(), jetstreamScenario()}
+	return []scenario{drainScenario(), publishScenario(), latencyScenario(), handlersScenario(), relaysScenario(), jetstreamScenario(), rabbitmqScenario()}
 }
 
 func scenarioNames() (names []string) {

@@ -41,6 +41,12 @@ func find(ctx context.Context, machine devservices.Machine, places []string) (pr
 		devservices.ErrNotInstalled)
 }
 
+// Installed reports whether Start would find RabbitMQ, or has been given one.
+func Installed() bool {
+	_, ok := installed(places)
+	return ok || devservices.ThisMachine().Getenv("OUTBOX_TEST_RABBITMQ_URL") != ""
+}
+
 func installed(places []string) (program, bool) {
 	epmd, ok := findEPMD()
 	if !ok {

@@ -223,6 +223,9 @@ func TestPortTaken(t *testing.T) {
 }
 
 func TestNotInstalled(t *testing.T) {
+	if rabbit.Server(t) != nil && !Installed() {
+		t.Error("what has been started is not installed")
+	}
 	machine := devservices.Machine{Getenv: func(string) string { return "" }, Log: &bytes.Buffer{}}
 	if _, err := find(t.Context(), machine, []string{t.TempDir()}); !errors.Is(err, devservices.ErrNotInstalled) {
 		t.Errorf("error %v", err)
