@@ -13,23 +13,28 @@ import (
 // channel is an AMQP channel in confirm mode, and what was published to it and not confirmed yet.
 //
 // Confirmations are read from the client's deferred confirmations and not from its listener, which is given them in
-// order and makes one out of a refusal that came out of order when later messages are confirmed together.
+// order and makes one out of a refusal that came out of order when later messages are confirmed together
+// (TestRefused).
 //
-// A returned message is confirmed too, right after its return. The return has no delivery tag, only the message's own
-// properties, so it is matched by the message's id: if the same message is on its way more than once, which happens
-// when a call gave up before, all of them count as returned, since one of them is. Nothing is lost by that, at worst
-// a message arrives again (TestReturnedTwins).
+// A returned message is confirmed too, right after its return. The client hands the return over before it looks at the
+// confirmation, to a buffer with room for all that may be on their way; one goroutine, track, reads both, and the
+// buffer to its end before it believes a confirmation (TestUnroutable).
+//
+// A return has no delivery tag, only the message's own properties, so it is matched by the message's id: if the same
+// message is on its way more than once, which happens when a call gave up before, all of them count as returned, since
+// one of them is. Nothing is lost by that, at worst a message arrives again (TestReturnedTwins).
 type channel struct {
-	link *link
-	ch   *amqp.Channel
+	link    *link
+	ch      *amqp.Channel
+	broken  func(error) // is told why the channel ended
+	closes  chan *amqp.Error
+	returns chan amqp.Return
+	wake    chan struct{} // something was published
 
-	closes        chan *amqp.Error
-	first, second chan amqp.Return // see watch
-	wake          chan struct{}    // something was published
-	closed        chan struct{}
-	err           error         // set before closed is closed
-	maxMessage    int64         // likewise: what RabbitMQ said about a message that was too large; 0: nothing
-	settled       chan struct{} // closed when all that was published has its result
+	closed     chan struct{}
+	err        error         // set before closed is closed
+	maxMessage int64         // likewise: what RabbitMQ said about a message that was too large; 0: nothing
+	settled    chan struct{} // closed when all that was published has its result
 
 	mu        sync.Mutex
 	pending   []*publish               // in the order of delivery tags
@@ -46,7 +51,8 @@ type publish struct {
 	returned string // why RabbitMQ returned it
 }
 
-func (l *link) newChannel() (*channel, error) {
+// newChannel opens a channel for at most so many messages at a time, give or take as many that nobody waits for.
+func (l *link) newChannel(messages int) (*channel, error) {
 	ch, err := l.conn.Channel()
 	if err != nil {
 		return nil, err
@@ -55,37 +61,15 @@ func (l *link) newChannel() (*channel, error) {
 		return nil, err
 	}
 	return &channel{
-		link: l, ch: ch, wake: make(chan struct{}, 1), closed: make(chan struct{}), settled: make(chan struct{}),
-		byID:   map[outbox.ID][]*publish{},
-		closes: ch.NotifyClose(make(chan *amqp.Error, 1)), first: ch.NotifyReturn(make(chan amqp.Return)), second: ch.NotifyReturn(make(chan amqp.Return)),
+		link: l, ch: ch, closes: ch.NotifyClose(make(chan *amqp.Error, 1)), returns: ch.NotifyReturn(make(chan amqp.Return, 2*messages)),
+		wake: make(chan struct{}, 1), closed: make(chan struct{}), settled: make(chan struct{}), byID: map[outbox.ID][]*publish{},
 	}, nil
 }
 
 // start serves the channel until it is closed; broken is told why.
 func (c *channel) start(broken func(error)) {
-	c.link.work.Go(func() { c.watch(broken) })
+	c.broken = broken
 	c.link.work.Go(c.track)
-}
-
-// watch takes returns and the end of the channel. The client tells all listeners of a return, one after the other,
-// before it looks at what comes next: by the time it can tell the second one, the first has been noted, so that a
-// message's return is noted before its confirmation is known.
-func (c *channel) watch(broken func(error)) {
-	for r := range c.first {
-		c.note(&r)
-		<-c.second
-	}
-	err := <-c.closes
-	c.err = explain(lossOf(err), &c.link.sink.cfg)
-	if size, most, ok := tooLarge(err); ok && size > most {
-		c.maxMessage = most
-		c.link.sink.maxMessage.Store(most)
-	}
-	broken(c.err)
-	if c.link.isLost() {
-		c.err = c.link.lostErr
-	}
-	close(c.closed)
 }
 
 func (c *channel) note(r *amqp.Return) {
@@ -147,46 +131,75 @@ func (c *channel) track() {
 	const long = 5 * time.Millisecond
 	ticker := time.NewTicker(long)
 	defer ticker.Stop()
+	closes := c.closes
 	for {
-		head := c.oldest()
-		if head == nil {
+		confirmed, some := c.oldest()
+		switch {
+		case some:
+			ticker.Reset(long)
+		case c.isEnded() && c.finish():
 			return
+		default:
+			ticker.Stop()
 		}
-		ticker.Reset(long)
 		select {
-		case <-head.confirm.Done():
+		case <-confirmed:
 			c.settle(false)
 		case <-ticker.C:
 			c.settle(true)
+		case <-c.wake:
+		case err := <-closes:
+			c.end(err)
+		}
+		if c.isEnded() {
+			closes = nil
 		}
 	}
 }
 
-// oldest waits for something to be pending; nil when the channel is closed and nothing is.
-func (c *channel) oldest() *publish {
-	for {
-		c.mu.Lock()
-		if len(c.pending) > 0 {
-			defer c.mu.Unlock()
-			return c.pending[0]
-		}
-		over := false
-		select {
-		case <-c.closed:
-			over = true
-			c.isSettled = true
-			close(c.settled)
-		default:
-		}
-		c.mu.Unlock()
-		if over {
-			return nil
-		}
-		select {
-		case <-c.wake:
-		case <-c.closed:
-		}
+// oldest is the confirmation of the oldest message that has none yet.
+func (c *channel) oldest() (confirmed <-chan struct{}, some bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.pending) == 0 {
+		return nil, false
 	}
+	return c.pending[0].confirm.Done(), true
+}
+
+func (c *channel) isEnded() bool {
+	select {
+	case <-c.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// finish refuses what would be published from now on; false: something was in the meantime.
+func (c *channel) finish() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.pending) > 0 {
+		return false
+	}
+	c.isSettled = true
+	close(c.settled)
+	return true
+}
+
+// end notes why the channel was closed.
+func (c *channel) end(err *amqp.Error) {
+	c.err = explain(lossOf(err), &c.link.sink.cfg)
+	if size, most, ok := tooLarge(err); ok && size > most {
+		c.maxMessage = most
+		c.link.sink.maxMessage.Store(most)
+	}
+	c.broken(c.err)
+	if c.link.isLost() {
+		c.err = c.link.lostErr
+	}
+	close(c.closed)
 }
 
 // settle gives results to the oldest messages that have one, or to all that have.
@@ -197,7 +210,6 @@ func (c *channel) settle(all bool) {
 	for i, p := range c.pending {
 		if isDone(p.confirm) {
 			known = append(known, p)
-			c.forget(p)
 			continue
 		}
 		if !all {
@@ -208,8 +220,24 @@ func (c *channel) settle(all bool) {
 	}
 	c.pending = rest
 	c.mu.Unlock()
+	c.noteReturns() // before the confirmations are believed
 	for _, p := range known {
 		c.judge(p)
+	}
+}
+
+// noteReturns reads all that was returned so far.
+func (c *channel) noteReturns() {
+	for {
+		select {
+		case r, open := <-c.returns:
+			if !open {
+				return
+			}
+			c.note(&r)
+		default:
+			return
+		}
 	}
 }
 
@@ -224,13 +252,18 @@ func isDone(d *amqp.DeferredConfirmation) bool {
 
 // judge gives a message its result. The client also calls those refused that were unconfirmed when the channel ended.
 func (c *channel) judge(p *publish) {
+	c.mu.Lock()
+	c.forget(p)
+	c.mu.Unlock()
 	switch {
 	case p.returned != "":
 		p.call.resolve(p.index, fmt.Errorf("not delivered: %s", p.returned))
 	case p.confirm.Acked():
 		p.call.resolve(p.index, nil)
 	case c.ch.IsClosed():
-		<-c.closed // soon: the client has told it before
+		if !c.isEnded() {
+			c.end(<-c.closes) // the client has told it before
+		}
 		p.call.resolve(p.index, c.lossFor(p))
 	default:
 		p.call.refuse(p.index)

@@ -161,7 +161,7 @@ func (l *link) takeSlot(c *call, i int) bool {
 
 // publishAlone publishes a message to a channel of its own and waits for the result.
 func (l *link) publishAlone(p *publish, key string, m amqp.Publishing) {
-	ch, err := l.newChannel()
+	ch, err := l.newChannel(1)
 	if err == nil {
 		ch.start(func(error) {})
 		err = ch.publish(p, key, m)

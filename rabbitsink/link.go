@@ -94,7 +94,7 @@ func (l *link) open() (err error) {
 	if err := declare(cfg.Exchange, amqp.ExchangeTopic, true, false, false, false, nil); err != nil {
 		return err
 	}
-	l.main, err = l.newChannel()
+	l.main, err = l.newChannel(l.sink.cfg.MaxInFlight)
 	return err
 }
 

@@ -150,18 +150,20 @@ func (s *Server) env() []string {
 const loopback = "-kernel inet_dist_use_interface {127,0,0,1}"
 
 // spawnScript runs a program in the background. The file named $1 holds its process id for as long as it runs; the
-// shell in between removes it, and reaps the process, which would otherwise seem to be there.
+// shell in between removes it, and reaps the process, which would otherwise seem to be there. The script ends when
+// there is a process id, or was.
 const spawnScript = `name=$1; shift
+rm -f $name.ended
 (
 	"$@" >$name.out 2>&1 &
 	echo $! >$name.new && mv $name.new $name
 	wait $!
+	>$name.ended
 	rm -f $name
 ) >/dev/null 2>&1 &
-until test -s $name || test -e $name.out; do sleep 0.01; done`
+until test -s $name || test -e $name.ended; do sleep 0.01; done`
 
 func (s *Server) spawn(ctx context.Context, name string, args ...string) error {
-	_ = os.Remove(filepath.Join(s.sup.Dir, name+".out")) // of an earlier run
 	words := append([]string{"env"}, s.env()...)
 	return s.sup.Run(ctx, append(append(words, "sh", "spawn", name), args...)...)
 }
