@@ -69,7 +69,12 @@ func open(t *testing.T, url string, cfg Config) *Sink {
 
 func (h *harness) Sink() outbox.Sink { return h.sink }
 
-func (h *harness) Features() sinktest.Features { return sinktest.Features{TooLarge: 20 << 20} }
+func (h *harness) Features() sinktest.Features {
+	if !h.server.IsPrivate() {
+		return sinktest.Features{} // its limit is not known
+	}
+	return sinktest.Features{TooLarge: rabbitdev.MaxMessage + 1}
+}
 
 func (h *harness) Stop(context.Context) error {
 	h.proxy.Refuse(true)

@@ -217,6 +217,7 @@ func TestRefused(t *testing.T) {
 
 // TestTooLargeIsLearnt: the message that ends the channel is the one that dies; the next one like it is not sent.
 func TestTooLargeIsLearnt(t *testing.T) {
+	rabbit.Private(t)
 	h := newHarness(t, Config{})
 	h.sink.alone = 64 << 20 // not on a channel of its own
 	ds := []*outbox.Delivery{message("a", "x"), message("a", "y"), message("a", "z")}

@@ -86,7 +86,7 @@ func checkRabbit(d *destination, text string, _ []string) error {
 		errs = append(errs, errors.New("cert_file and key_file need each other"))
 	}
 	if !strings.HasPrefix(text, "amqps:") && d.options[rabbitCA]+d.options[rabbitCertificate] != "" {
-		errs = append(errs, errors.New("ca_file and cert_file are for TLS: the URL must begin with amqps:"))
+		errs = append(errs, errors.New("ca_file and cert_file are for TLS, which a URL that begins with amqps: has"))
 	}
 	return errors.Join(errs...)
 }

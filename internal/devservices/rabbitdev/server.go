@@ -292,6 +292,9 @@ func (s *Server) URL() string {
 	return fmt.Sprintf("amqp://outbox:%s@127.0.0.1:%d/", s.password, s.ports.amqp)
 }
 
+// IsPrivate reports whether the server is one of ours, which takes messages up to MaxMessage and can be stopped.
+func (s *Server) IsPrivate() bool { return s.external == "" }
+
 // Addr is the host and port of URL.
 func (s *Server) Addr() string {
 	u, err := url.Parse(s.URL())

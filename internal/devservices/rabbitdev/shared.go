@@ -64,7 +64,7 @@ func (s *Shared) Server(t testing.TB) *Server {
 func (s *Shared) Private(t testing.TB) *Server {
 	t.Helper()
 	server := s.Server(t)
-	if server.external != "" {
+	if !server.IsPrivate() {
 		t.Skip(ErrExternal)
 	}
 	return server
