@@ -270,7 +270,7 @@ func explain(err error, cfg *Config) error {
 		return errors.New(lastPart(e.Reason))
 	case errors.Is(err, amqp.ErrCredentials) || e.Code == amqp.AccessRefused && contains(e, "login was refused"):
 		what = "the login is refused, or was cut off; check user and password"
-	case e.Code == amqp.AccessRefused && contains(e, "access to vhost"), e.Code == amqp.NotAllowed && contains(e, "vhost"):
+	case e.Code == amqp.AccessRefused && contains(e, "access to vhost"), e.Code == amqp.NotAllowed && contains(e, "vhost") && !contains(e, "limit"):
 		what = "the virtual host does not exist or is not open to the user; check the URL's path, and: rabbitmqctl set_permissions"
 	case e.Code == amqp.NotFound:
 		what = fmt.Sprintf("exchange %s does not exist; create it as a durable topic exchange, or let it be declared", cfg.Exchange)
