@@ -25,6 +25,9 @@ import (
 // TestServerRestart: the server is killed under load. Whatever was acknowledged is stored, everything gets there
 // in the end, and confirms are on again.
 func TestServerRestart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("restarts a node, which takes seconds")
+	}
 	server := rabbit.Private(t)
 	h := newHarness(t, Config{})
 	sink := open(t, server.URL(), Config{Exchange: h.exchange})

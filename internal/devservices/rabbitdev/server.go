@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -115,6 +116,9 @@ func (s *Server) launch(ctx context.Context) error {
 		if err := s.spawn(ctx, "epmd", s.program.epmd, "-address", "127.0.0.1", "-port", strconv.Itoa(s.ports.epmd)); err != nil {
 			return err
 		}
+		if err := s.awaitEPMD(ctx); err != nil {
+			return err
+		}
 	}
 	if err := s.spawn(ctx, "node", filepath.Join(s.program.sbin, "rabbitmq-server")); err != nil {
 		return err
@@ -166,6 +170,22 @@ until test -s $name || test -e $name.ended; do sleep 0.01; done`
 func (s *Server) spawn(ctx context.Context, name string, args ...string) error {
 	words := append([]string{"env"}, s.env()...)
 	return s.sup.Run(ctx, append(append(words, "sh", "spawn", name), args...)...)
+}
+
+// awaitEPMD waits until the port mapper listens: a node that finds none starts one, which nobody would end.
+func (s *Server) awaitEPMD(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	for {
+		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.ports.epmd))
+		if err == nil {
+			return conn.Close()
+		}
+		if _, running := s.pid("epmd"); !running || ctx.Err() != nil {
+			return fmt.Errorf("the port mapper does not listen: %w", err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
 }
 
 // awaitLogin waits until the node takes connections; it fails when the node ends or the limit is over.
