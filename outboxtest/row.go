@@ -26,6 +26,7 @@ type row struct {
 	availableAt time.Time // of a waiting one
 	holds       bool      // a waiting one holds its key: it has been claimed before
 	attempts    int
+	suspicion   int    // of one that waits after a crash: the lapses that its next claim begins with
 	class, text string // of the last failure
 
 	claim   *claim

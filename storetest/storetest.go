@@ -36,7 +36,7 @@ const (
 func Cases() []Case {
 	return slices.Concat(
 		publishCases(), dedupCases(), delayCases(), topicCases(), limitCases(),
-		leaseCases(), takeoverCases(), tokenCases(), givenBackCases(),
+		leaseCases(), takeoverCases(), suspectCases(), tokenCases(), givenBackCases(),
 		settleCases(), retryCases(), orderCases(), waitCases(), raceCases(), historyCases(),
 	)
 }
