@@ -173,7 +173,7 @@ var refusedSettings = []refusal{
 	{"engine", "engine: wal", nil, nil, []string{"must be poll"}},
 	{"unknown variable", "", []string{"OUTBOX_LAESE=3s"}, nil, []string{"OUTBOX_LAESE: there is no such setting; did you mean OUTBOX_LEASE?"}},
 	{"rule without topics", "rules: [{order: none}]", nil, nil, []string{"rules[0].topics"}},
-	{"rule's order", "rules: [{topics: [a], order: fifo}]", nil, nil, []string{"rules[0].order", "skip or none"}},
+	{"rule's order", "rules: [{topics: [a], order: fifo}]", nil, nil, []string{"rules[0].order", "skip, block, park or none"}},
 	{"rule's retry", "rules: [{topics: [a], retry: {bas: 1s}}]", nil, nil, []string{"did you mean rules[0].retry.base?"}},
 	{"rule's expiry", "rules: [{topics: [a], on_expired: keep}]", nil, nil, []string{"drop or dead"}},
 	{"rule's timeout", "rules: [{topics: [a], timeout: 30d}]", nil, nil, []string{"rules[0].timeout", "24h"}},
