@@ -349,7 +349,7 @@ begin
     ),
     -- Keys whose head nobody may take now, of a window that has grown because the last one brought little: their
     -- rows would fill the batch again and again.
-    barred as materialized (
+    blocked as materialized (
         select k.key
         from (
             select w.key, min(w.seq) as lo from win w
@@ -358,7 +358,7 @@ begin
         ) k
         where (select o.seq from outbox.waiting o
                where o.key = k.key and o.holds and o.seq < k.lo
-                 and (o.available_at > v_now or o.topic !~ v_take or o.topic ~ v_stop)
+                 and (o.available_at > v_now or o.lapses > 0 or o.topic !~ v_take or o.topic ~ v_stop)
                  and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
                  and (o.destination is null or o.destination = p_destination)
                order by o.seq limit 1) is not null
@@ -370,7 +370,7 @@ begin
     ),
     open as materialized (
         select w.seq, w.key, w.bytes from win w
-        where w.eligible and (w.key is null or w.key not in (select b.key from barred b))
+        where w.eligible and (w.key is null or w.key not in (select b.key from blocked b))
     ),
     cand as materialized (
         select c.source, c.seq, c.key, c.lapses, c.bytes,
