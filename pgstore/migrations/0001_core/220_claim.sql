@@ -221,6 +221,7 @@ begin
         order by s.turn, s.seq
         limit 1
     ),
+    -- Keys that are not for the other candidates: held, or a suspect is their head.
     reserved as materialized (
         select h.hash from held h
         union all
