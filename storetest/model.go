@@ -23,6 +23,7 @@ type modelMessage struct {
 	delivery *outbox.Delivery
 	listedBy outbox.ClaimRef // zero: no claim, or one that it was given back to
 	lapses   int             // relays that died holding it, since it was settled last
+	suspect  bool            // as which the holder got it
 	retried  bool            // a store may keep the lapses from before a retry, or not
 }
 
@@ -47,6 +48,9 @@ func (mo *model) committed(labels []string) {
 
 // claimed checks a claim and takes it in.
 func (mo *model) claimed(r *relay, c outbox.Claim) error {
+	if err := mo.checkSuspects(r, c); err != nil {
+		return err
+	}
 	inClaim := map[*modelMessage]bool{}
 	for _, d := range c.Deliveries {
 		inClaim[mo.find(string(d.Payload))] = true
@@ -65,7 +69,23 @@ func (mo *model) claimed(r *relay, c outbox.Claim) error {
 		if m.listedBy != (outbox.ClaimRef{}) {
 			mo.taken[m.listedBy] = true
 		}
-		m.holder, m.delivery, m.listedBy = r, d, d.Claim
+		m.holder, m.delivery, m.listedBy, m.suspect = r, d, d.Claim, c.Suspect()
+	}
+	return nil
+}
+
+// checkSuspects: they are alone, and a relay holds one.
+func (mo *model) checkSuspects(r *relay, c outbox.Claim) error {
+	if !c.Suspect() {
+		return nil
+	}
+	if len(c.Deliveries) != 1 {
+		return fmt.Errorf("a claim with %d lapses has the messages %q", c.Lapses, labels(c.Deliveries))
+	}
+	for _, m := range mo.messages {
+		if m.holder == r && m.suspect {
+			return fmt.Errorf("a relay holds the suspects %s and %s", m.label, c.Deliveries[0].Payload)
+		}
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ func suspectCases() []Case {
 		{"a failure without a crash ends the suspicion", AttemptsCount, failureEndsSuspicion},
 		{"what is given back stays a suspect", AttemptsCount, givenBackStaysSuspect},
 		{"suspects hold their keys, in order", OrderPerKey, suspectsHoldKeys},
+		{"a scheduled message that is a suspect holds its key", OrderPerKey, scheduledSuspect},
 		{"a suspect waits for an older message of its key", OrderPerKey, suspectBehindOlder},
 		{"a suspect that waits for its key keeps no other suspect waiting", AtLeastOnce, suspectBehindRetry},
 		{"suspects keep no fresh messages waiting", AtLeastOnce, suspectsBesideFresh},
@@ -129,13 +130,13 @@ func suspectCrashes(e *env) {
 
 func crashedStaysSuspect(e *env) {
 	e.lapsedTwice(msg("a", "k", "poison"))
-	for attempt := 1; attempt <= 3; attempt++ {
+	for attempt := 1; attempt <= 2; attempt++ {
 		e.relay().takesSuspect("poison", outbox.SuspectLapses)
 		e.lapse()
 		r := e.relay()
 		d := r.takesSuspect("poison", outbox.SuspectLapses+1)
 		e.equal("attempt", d.Attempt, attempt)
-		if attempt == 3 {
+		if attempt == 2 {
 			r.settled(crashed(outbox.Died, d, 0))
 			break
 		}
@@ -149,9 +150,9 @@ func crashedStaysSuspect(e *env) {
 	}
 	e.equal("dead letters", len(e.dead()), 1)
 	e.equal("its class", e.dead()[0].Class, outbox.ClassCrash)
-	e.equal("its attempts", e.dead()[0].Attempts, 3)
+	e.equal("its attempts", e.dead()[0].Attempts, 2)
 	r := e.relay()
-	e.equal("behind it", r.drain(2), []string{"behind", "behind"})
+	e.equal("behind it", r.drain(1), []string{"behind"})
 }
 
 // pickOut claims until the message of the label has come, and gives back all others.
@@ -220,6 +221,24 @@ func suspectsHoldKeys(e *env) {
 	other.takesNothing()
 	r.deliver(first)
 	e.equal("delivered", other.drain(3), []string{"3", "4", "5"})
+}
+
+func scheduledSuspect(e *env) {
+	scheduled := msg("a", "k", "1")
+	scheduled.Delay = time.Second
+	e.publish(scheduled)
+	e.advance(2 * time.Second)
+	for range outbox.SuspectLapses {
+		e.relay().take(1)
+		e.lapse()
+	}
+	e.publish(msg("a", "k", "2"))
+	r, other := e.relay(), e.relay()
+	d := r.takesSuspect("1", outbox.SuspectLapses)
+	r.takesNothing()
+	other.takesNothing()
+	r.settled(outcome(outbox.GivenBack, d))
+	e.equal("delivered", other.drain(2), []string{"1", "2"})
 }
 
 func suspectBehindOlder(e *env) {

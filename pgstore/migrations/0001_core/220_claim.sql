@@ -221,7 +221,8 @@ begin
         order by s.turn, s.seq
         limit 1
     ),
-    barred as materialized (
+    -- Keys that are not for the other candidates: held, or a suspect is their head.
+    reserved as materialized (
         select h.hash from held h
         union all
         select hashtext(s.key) from suspects s where s.key is not null and s.older is null
@@ -253,7 +254,7 @@ begin
               and w.lapses = 0
               and w.seq not in (select l.seq from listed l)
               and (w.key is null or w.topic ~ v_free
-                   or hashtext(w.key) not in (select h.hash from barred h)
+                   or hashtext(w.key) not in (select h.hash from reserved h)
                       and (select o.seq from outbox.waiting o
                            where o.key = w.key and o.holds and o.seq < w.seq
                              and (o.available_at > v_now or o.lapses > 0 or o.topic !~ v_take or o.topic ~ v_stop)
@@ -290,7 +291,7 @@ begin
           and m.seq not in (select l.seq from listed l)
     ),
     parked as materialized (
-        select k.key, hashtext(k.key) in (select h.hash from barred h) as held,
+        select k.key, hashtext(k.key) in (select h.hash from reserved h) as held,
                least((select o.seq from outbox.waiting o
                       where o.key = k.key and o.holds
                         and (o.available_at > v_now or o.lapses > 0 or o.topic !~ v_take or o.topic ~ v_stop)
@@ -336,7 +337,7 @@ begin
         select w.seq, w.topic, w.key, w.bytes, w.mine,
                w.mine and (v_stop is null or w.topic !~ v_stop)
                    and w.seq not in (select l.seq from listed l)
-                   and (w.key is null or hashtext(w.key) not in (select h.hash from barred h)) as eligible
+                   and (w.key is null or hashtext(w.key) not in (select h.hash from reserved h)) as eligible
         from (
             select m.seq, m.topic, case when m.topic ~ v_free then null else m.key end as key,
                    octet_length(m.payload) as bytes, m.topic ~ v_take as mine
@@ -349,7 +350,7 @@ begin
     ),
     -- Keys whose head nobody may take now, of a window that has grown because the last one brought little: their
     -- rows would fill the batch again and again.
-    blocked as materialized (
+    barred as materialized (
         select k.key
         from (
             select w.key, min(w.seq) as lo from win w
@@ -370,7 +371,7 @@ begin
     ),
     open as materialized (
         select w.seq, w.key, w.bytes from win w
-        where w.eligible and (w.key is null or w.key not in (select b.key from blocked b))
+        where w.eligible and (w.key is null or w.key not in (select b.key from barred b))
     ),
     cand as materialized (
         select c.source, c.seq, c.key, c.lapses, c.bytes,
@@ -381,7 +382,7 @@ begin
                 select 0 as source, b.seq, b.key, b.lapses, b.bytes
                 from back b
                 where b.mine and b.lapses < 2 and (v_stop is null or b.topic !~ v_stop)
-                  and (b.key is null or hashtext(b.key) not in (select h.hash from barred h))
+                  and (b.key is null or hashtext(b.key) not in (select h.hash from reserved h))
                 union all
                 select -1, s.seq, s.key, s.lapses, s.bytes from suspect s
                 union all
