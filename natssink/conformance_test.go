@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +48,15 @@ func TestConformanceThroughFaults(t *testing.T) {
 		h.sink = openAt(t, "nats://"+proxy.Addr(), Config{Stream: streamName, AckTimeout: 2 * time.Second})
 		return faulty{h, proxy}
 	})
+}
+
+// TestConformancePipelined: the order of a call is kept.
+func TestConformancePipelined(t *testing.T) {
+	for _, c := range sinktest.Cases() {
+		if strings.Contains(c.Name, "pipelines") {
+			t.Run(c.Name, func(t *testing.T) { c.Run(t, newHarness(t, Config{Pipeline: true})) })
+		}
+	}
 }
 
 // harness is a sink and a server of its own.
