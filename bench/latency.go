@@ -56,7 +56,7 @@ func latency(ctx context.Context, b *bench.Bed, run latencyRun) (bench.Sample, e
 		if err != nil {
 			return u, err
 		}
-		_, err = writing.AtRate(ctx, f, b.MessageRate, t, ts)
+		_, err = writing.AtRate(ctx, f, b.MessageRate, t, ts, b.Stall)
 		u, errFinish := m.Finish(ctx, ends.close)
 		return u, errors.Join(err, errFinish)
 	}()

@@ -16,6 +16,8 @@ import (
 )
 
 var (
+	//go:embed queries/empty.sql
+	emptySQL string
 	//go:embed queries/backlog.sql
 	backlogSQL string
 	//go:embed queries/head.sql
@@ -132,6 +134,9 @@ func (db *Database) Fill(ctx context.Context, l Backlog) error {
 	}
 	return db.Exec(ctx, db.sql("vacuum (analyze) outbox.message"))
 }
+
+// Truncate empties the outbox, which nobody may be using.
+func (db *Database) Truncate(ctx context.Context) error { return db.Exec(ctx, db.sql(emptySQL)) }
 
 // Exec runs statements without parameters.
 func (db *Database) Exec(ctx context.Context, sql string) error {

@@ -67,7 +67,7 @@ func (b *Bed) drain(ctx context.Context, run Drain, t *Tally, w *Wire, release f
 	if err != nil {
 		return Usage{}, errors.Join(m.Abandon(err), release())
 	}
-	err = t.Wait(ctx, f.Failed(), Stall)
+	err = t.Wait(ctx, f.Failed(), b.Stall)
 	u, errFinish := m.Finish(ctx, func() error { return errAll(f.Stop, release) })
 	return u, errors.Join(err, errFinish)
 }

@@ -52,7 +52,7 @@ func (ts *Times) Route(sink outbox.Sink, t *Tally) outbox.Route {
 
 // AtRate publishes each message when it is due, whatever became of the one before, and waits until all are settled
 // by the relays. It returns how long publishing took.
-func (w Writing) AtRate(ctx context.Context, f *Fleet, rate int, t *Tally, ts *Times) (time.Duration, error) {
+func (w Writing) AtRate(ctx context.Context, f *Fleet, rate int, t *Tally, ts *Times, stall time.Duration) (time.Duration, error) {
 	if err := f.Ready(ctx); err != nil {
 		return 0, err
 	}
@@ -76,7 +76,7 @@ func (w Writing) AtRate(ctx context.Context, f *Fleet, rate int, t *Tally, ts *T
 		return 0, fmt.Errorf("publish: %w", err)
 	}
 	took := time.Since(ts.begin)
-	return took, t.Wait(ctx, f.Failed(), Stall)
+	return took, t.Wait(ctx, f.Failed(), stall)
 }
 
 // Figures leave out the first second (or half of what there is), in which connections are made.

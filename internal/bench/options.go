@@ -20,6 +20,7 @@ type Options struct {
 	PublishFor  time.Duration // of each case and round
 	LatencyFor  time.Duration
 	IdleFor     time.Duration
+	Stall       time.Duration // nothing may be settled for so long, else the rest counts as lost
 	MessageRate int // messages per second of the latency scenario
 
 	run        []string // scenarios; empty: all
@@ -47,6 +48,7 @@ func parseOptions(args []string, scenarios []Scenario, log io.Writer) (Options, 
 	fs.DurationVar(&o.IdleFor, "idle-for", 0, "time of each idle run (default 10s, 3s with -short)")
 	fs.IntVar(&o.MessageRate, "rate", 300, "messages per second of the latency runs")
 	fs.StringVar(&o.engine, "engine", engines()[0].Name, "how relays find messages: "+strings.Join(engineNames(), ", "))
+	fs.DurationVar(&o.Stall, "stall", 30*time.Second, "what is not settled although nothing else has been for this time counts as lost")
 	fs.DurationVar(&o.limit, "limit", time.Hour, "give up after this time")
 	fs.StringVar(&o.json, "json", "", "write all figures to this `file`")
 	fs.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile of this process to this `file`")
@@ -105,7 +107,7 @@ func (o *Options) complete() error {
 	}{
 		{"rows", int64(o.Rows), 1000}, {"reps", int64(o.Reps), 1}, {"rate", int64(o.MessageRate), 1},
 		{"publish-for", int64(o.PublishFor), 1}, {"latency-for", int64(o.LatencyFor), 1}, {"idle-for", int64(o.IdleFor), 1},
-		{"limit", int64(o.limit), 1},
+		{"limit", int64(o.limit), 1}, {"stall", int64(o.Stall), 1},
 	} {
 		if n.value < n.low {
 			errs = append(errs, fmt.Errorf("-%s is %d, must be at least %d", n.flag, n.value, n.low))

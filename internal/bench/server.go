@@ -18,8 +18,6 @@ import (
 var (
 	//go:embed queries/others.sql
 	othersSQL string
-	//go:embed queries/empty.sql
-	emptySQL string
 	//go:embed queries/account.sql
 	accountSQL string
 )
@@ -123,12 +121,7 @@ func (s *Server) Empty(ctx context.Context) error {
 	if err := s.Alone(ctx); err != nil {
 		return err
 	}
-	return errors.Join(s.Exec(ctx, s.sql(emptySQL)), s.Settled(ctx))
-}
-
-// Settled vacuums everything and makes a checkpoint.
-func (s *Server) Settled(ctx context.Context) error {
-	return errors.Join(s.Exec(ctx, "vacuum (analyze)"), s.Exec(ctx, "checkpoint"))
+	return errors.Join(s.Truncate(ctx), s.Exec(ctx, "vacuum (analyze)"), s.Exec(ctx, "checkpoint"))
 }
 
 // Alone waits until no other client is connected. Backends report their counters at the latest when they end.

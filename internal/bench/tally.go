@@ -10,9 +10,6 @@ import (
 	"github.com/outboxrelay/outbox"
 )
 
-// Stall is how long nothing may be settled before the rest counts as lost.
-const Stall = 30 * time.Second
-
 // Tally notes which of the messages 1 to n were delivered and settled. Message i has key i modulo keys, and messages
 // of a key are published in the order of their numbers. It is safe for concurrent use.
 type Tally struct {
