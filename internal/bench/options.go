@@ -21,7 +21,7 @@ type Options struct {
 	LatencyFor  time.Duration
 	IdleFor     time.Duration
 	Stall       time.Duration // nothing may be settled for so long, else the rest counts as lost
-	MessageRate int // messages per second of the latency scenario
+	MessageRate int           // messages per second of the latency scenario
 
 	run        []string // scenarios; empty: all
 	engine     string
