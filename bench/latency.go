@@ -13,16 +13,16 @@ import (
 type latencyRun struct {
 	notify pgstore.NotifyMode
 	to     outbox.Sink // nil: a handler that does nothing
-	hold   holdFunc
+	hold   bench.HoldFunc
 }
 
 func latencyScenario() bench.Scenario {
-	handler := func(notify pgstore.NotifyMode, hold holdFunc) runFunc {
+	handler := func(notify pgstore.NotifyMode, hold bench.HoldFunc) runFunc {
 		return func(ctx context.Context, b *bench.Bed) (bench.Sample, error) {
 			return latency(ctx, b, latencyRun{notify: notify, hold: hold})
 		}
 	}
-	stream := func(notify pgstore.NotifyMode, hold holdFunc) runFunc {
+	stream := func(notify pgstore.NotifyMode, hold bench.HoldFunc) runFunc {
 		return bench.JetStream().With(func(ctx context.Context, b *bench.Bed, to bench.Target) (bench.Sample, error) {
 			return latency(ctx, b, latencyRun{notify, to.Sink(), hold})
 		})
@@ -35,7 +35,7 @@ func latencyScenario() bench.Scenario {
 			{Name: "handler, notifications off", Run: handler(pgstore.NotifyOff, nil)},
 			{Name: "JetStream, notifications on", Run: stream(pgstore.NotifyPublish, nil)},
 			{Name: "JetStream, notifications off", Run: stream(pgstore.NotifyOff, nil)},
-			{Name: "JetStream, on, a writer is open", Run: stream(pgstore.NotifyPublish, holdWriter)},
+			{Name: "JetStream, on, a writer is open", Run: stream(pgstore.NotifyPublish, bench.HoldWriter)},
 		},
 	}
 }

@@ -76,7 +76,7 @@ func checkCosts(t *testing.T, r bench.Result) {
 	if !found {
 		t.Errorf("scenario %s: no costs are expected of it", r.Scenario)
 	}
-	if r.Scenario == "payload" && strings.HasPrefix(r.Case, "plain") {
+	if strings.HasPrefix(r.Case, "plain") && r.Scenario == "payload" || strings.HasSuffix(r.Case, "hand-written loop") {
 		return
 	}
 	for _, name := range names {

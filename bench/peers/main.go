@@ -17,8 +17,9 @@ func main() { os.Exit(bench.Main(scenarios())) }
 
 func scenarios() []bench.Scenario {
 	return []bench.Scenario{
-		peerScenario("drain", "to a sink that does nothing", bench.Nowhere(), 1),
-		peerScenario("jetstream", "to a stream on files, every message acknowledged", bench.JetStream(), 4),
+		peerScenario("drain", "to a sink that does nothing", bench.Nowhere(), 1, nil),
+		peerScenario("held", "to a sink that does nothing, while a reader has a snapshot open", bench.Nowhere(), 1, bench.HoldReader),
+		peerScenario("jetstream", "to a stream on files, every message acknowledged", bench.JetStream(), 4, nil),
 	}
 }
 

@@ -35,7 +35,7 @@ func TestEveryPeer(t *testing.T) {
 	if err := json.Unmarshal(text, &rep); err != nil {
 		t.Fatal(err)
 	}
-	if want := 2 * (1 + len(peers())); len(rep.Results) != want {
+	if want := 3 * (1 + len(peers())); len(rep.Results) != want {
 		t.Errorf("%d results, want %d", len(rep.Results), want)
 	}
 	for _, r := range rep.Results {

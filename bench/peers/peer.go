@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -35,7 +35,7 @@ type peer struct {
 // handler is what a peer calls for each message.
 type handler func(ctx context.Context, payload []byte) error
 
-func peerScenario(name, where string, to bench.Destination, share int) bench.Scenario {
+func peerScenario(name, where string, to bench.Destination, share int, hold bench.HoldFunc) bench.Scenario {
 	const ours = "outbox"
 	backlog := func(b *bench.Bed) bench.Backlog { return bench.Backlog{Rows: b.Rows / 2 / share} }
 	about := "half a backlog "
@@ -45,45 +45,30 @@ func peerScenario(name, where string, to bench.Destination, share int) bench.Sce
 	sc := bench.Scenario{
 		Name: name, Rate: "msg/s", Rounds: 3, About: about + where + ", without keys",
 		Cases: []bench.Case{{Name: ours, Run: to.With(func(ctx context.Context, b *bench.Bed, target bench.Target) (bench.Sample, error) {
-			return b.Drain(ctx, bench.Drain{Backlog: backlog(b), To: target})
+			return b.Drain(ctx, bench.Drain{Backlog: backlog(b), To: target, Hold: hold})
 		})}},
 	}
 	for _, p := range peers() {
 		sc.Cases = append(sc.Cases, bench.Case{Name: p.name, Compare: bench.Of("of outbox", ours),
 			Run: to.With(func(ctx context.Context, b *bench.Bed, target bench.Target) (bench.Sample, error) {
-				return p.drain(ctx, b, backlog(b), target)
+				return p.drain(ctx, b, backlog(b), target, hold)
 			})})
 	}
 	return sc
 }
 
 // drain measures from the start of the peer to when its tables say that everything is settled.
-func (p peer) drain(ctx context.Context, b *bench.Bed, l bench.Backlog, to bench.Target) (bench.Sample, error) {
+func (p peer) drain(ctx context.Context, b *bench.Bed, l bench.Backlog, to bench.Target, hold bench.HoldFunc) (bench.Sample, error) {
 	if err := p.refill(ctx, b, l); err != nil {
 		return bench.Sample{}, err
 	}
-	t, w := bench.NewTally(l.Rows, l.Keys), &bench.Wire{}
-	m, err := b.StartMeter(ctx, w)
+	release, err := hold.Start(ctx, b)
 	if err != nil {
 		return bench.Sample{}, err
 	}
-	pool, err := b.Pool(ctx, conns, w)
+	t := bench.NewTally(l.Rows, l.Keys)
+	u, err := p.run(ctx, b, deliver(to, t), t, release)
 	if err != nil {
-		return bench.Sample{}, m.Abandon(err)
-	}
-	stop, err := p.start(ctx, pool, deliver(to, t))
-	if err != nil {
-		pool.Close()
-		return bench.Sample{}, m.Abandon(fmt.Errorf("start: %w", err))
-	}
-	err = errors.Join(t.Wait(ctx, nil, b.Stall), p.settled(ctx, b, b.Stall))
-	u, errFinish := m.Finish(ctx, func() error {
-		defer pool.Close()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
-		defer cancel()
-		return stop(ctx)
-	})
-	if err := errors.Join(err, errFinish); err != nil {
 		return bench.Sample{}, err
 	}
 	left, err := p.left(ctx, b)
@@ -92,6 +77,32 @@ func (p peer) drain(ctx context.Context, b *bench.Bed, l bench.Backlog, to bench
 	}
 	arrived, err := to.Arrived(ctx)
 	return bench.Sample{Rate: float64(l.Rows) / u.Took.Seconds(), More: u.Figures(l.Rows), Faults: t.Faults(left, arrived)}, err
+}
+
+// run starts the peer and stops it; release is called afterwards.
+func (p peer) run(ctx context.Context, b *bench.Bed, handle handler, t *bench.Tally, release func() error) (bench.Usage, error) {
+	w := &bench.Wire{}
+	m, err := b.StartMeter(ctx, w)
+	if err != nil {
+		return bench.Usage{}, errors.Join(err, release())
+	}
+	pool, err := b.Pool(ctx, conns, w)
+	if err != nil {
+		return bench.Usage{}, errors.Join(m.Abandon(err), release())
+	}
+	stop, err := p.start(ctx, pool, handle)
+	if err != nil {
+		pool.Close()
+		return bench.Usage{}, errors.Join(m.Abandon(fmt.Errorf("start: %w", err)), release())
+	}
+	err = errors.Join(t.Wait(ctx, nil, b.Stall), p.settled(ctx, b, b.Stall))
+	u, errFinish := m.Finish(ctx, func() error {
+		defer pool.Close()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
+		defer cancel()
+		return errors.Join(stop(ctx), release())
+	})
+	return u, errors.Join(err, errFinish)
 }
 
 // deliver publishes by the same bare client for every peer, and waits for the acknowledgement.
@@ -150,7 +161,7 @@ func (p peer) left(ctx context.Context, b *bench.Bed) (n int64, err error) {
 	return n, nil
 }
 
-// errorsOnly logs what must not happen during a run.
-func errorsOnly(w io.Writer) *slog.Logger {
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelError}))
+// errorsFrom logs what must not happen during a run: all from that level on.
+func errorsFrom(level slog.Leveler) *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 }

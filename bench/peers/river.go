@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	_ "embed"
-	"os"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -34,7 +34,7 @@ func prepareRiver(ctx context.Context, b *bench.Bed) error {
 		return err
 	}
 	defer pool.Close()
-	m, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: errorsOnly(os.Stderr)})
+	m, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: errorsFrom(slog.LevelError)})
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func startRiver(ctx context.Context, pool *pgxpool.Pool, handle handler) (func(c
 		FetchCooldown:     2 * time.Millisecond,
 		FetchPollInterval: 20 * time.Millisecond,
 		Queues:            map[string]riverqueue.QueueConfig{riverqueue.QueueDefault: {MaxWorkers: 2000}},
-		Logger:            errorsOnly(os.Stderr),
+		Logger:            errorsFrom(slog.LevelError),
 		Workers:           workers,
 	})
 	if err != nil {

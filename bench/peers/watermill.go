@@ -4,7 +4,8 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"os"
+	"log/slog"
+	"math"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
@@ -86,7 +87,9 @@ func prepareWatermill(ctx context.Context, b *bench.Bed, topic string, cfg water
 }
 
 func startWatermill(ctx context.Context, pool *pgxpool.Pool, topic string, cfg watermillsql.SubscriberConfig, handle handler) (func(context.Context) error, error) {
-	log := watermill.NewSlogLogger(errorsOnly(os.Stderr))
+	var level slog.LevelVar
+	level.Set(slog.LevelError)
+	log := watermill.NewSlogLogger(errorsFrom(&level))
 	sub, err := watermillsql.NewSubscriber(watermillsql.BeginnerFromPgx(pool), cfg, log)
 	if err != nil {
 		return nil, err
@@ -98,6 +101,7 @@ func startWatermill(ctx context.Context, pool *pgxpool.Pool, topic string, cfg w
 	ended := make(chan error, 1)
 	go func() { ended <- f.Run(ctx) }()
 	return func(ctx context.Context) error {
+		level.Set(math.MaxInt) // it tells of what stopping does to it
 		err := errors.Join(f.Close(), sub.Close())
 		select {
 		case errRun := <-ended:

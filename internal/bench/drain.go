@@ -19,26 +19,24 @@ const (
 // Drain is a backlog and the relays that drain it.
 type Drain struct {
 	Backlog
-	Relays  int                                                     // default 1
-	Slots   int                                                     // default Window
-	Topics  []string                                                // default all
-	Until   int                                                     // messages that are delivered before the relays stop; default all
-	Handler func(ctx context.Context, d *outbox.Delivery) error     // delivers instead of To
-	To      Target                                                  // default nowhere
-	Hold    func(ctx context.Context, b *Bed) (func() error, error) // a transaction that is open meanwhile; the function ends it
-	Memory  bool                                                    // adds figures of this process's memory
+	Relays  int                                                 // default 1
+	Slots   int                                                 // default Window
+	Topics  []string                                            // default all
+	Until   int                                                 // messages that are delivered before the relays stop; default all
+	Handler func(ctx context.Context, d *outbox.Delivery) error // delivers instead of To
+	To      Target                                              // default nowhere
+	Hold    HoldFunc                                            // what is open meanwhile
+	Memory  bool                                                // adds figures of this process's memory
 }
 
 // Drain measures from the start of the relays to the settlement of the last message.
-func (b *Bed) Drain(ctx context.Context, run Drain) (s Sample, err error) {
+func (b *Bed) Drain(ctx context.Context, run Drain) (Sample, error) {
 	if err := b.backend.Refill(ctx, run.Backlog); err != nil {
 		return Sample{}, err
 	}
-	release := func() error { return nil }
-	if run.Hold != nil {
-		if release, err = run.Hold(ctx, b); err != nil {
-			return Sample{}, err
-		}
+	release, err := run.Hold.Start(ctx, b)
+	if err != nil {
+		return Sample{}, err
 	}
 	if run.To == nil {
 		run.To = nowhere{}

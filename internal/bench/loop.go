@@ -15,10 +15,11 @@ import (
 // retries, no other relay.
 type Loop struct {
 	Backlog
-	To     Target // default nowhere
-	Size   int    // rows of a page
-	Locked bool   // rows are locked, and the transaction is open until all are published; else nothing is
-	Serial bool   // one message after another is published, else a page at once
+	To     Target   // default nowhere
+	Size   int      // rows of a page
+	Locked bool     // rows are locked, and the transaction is open until all are published; else nothing is
+	Hold   HoldFunc // what is open meanwhile
+	Serial bool     // one message after another is published, else a page at once
 }
 
 // Plain reads rows in pages and deletes each.
@@ -42,22 +43,13 @@ func (b *Bed) DrainByLoop(ctx context.Context, l Loop) (Sample, error) {
 	if l.To == nil {
 		l.To = nowhere{}
 	}
-	t, w := NewTally(l.Rows, l.Keys), &Wire{}
-	m, err := b.StartMeter(ctx, w)
+	release, err := l.Hold.Start(ctx, b)
 	if err != nil {
 		return Sample{}, err
 	}
-	pool, err := b.Pool(ctx, 1, w)
+	t := NewTally(l.Rows, l.Keys)
+	u, err := b.loop(ctx, l, t, release)
 	if err != nil {
-		return Sample{}, m.Abandon(err)
-	}
-	conn, err := pool.Acquire(ctx)
-	if err == nil {
-		err = l.run(ctx, b.Database, conn.Conn(), t)
-		conn.Release()
-	}
-	u, errFinish := m.Finish(ctx, func() error { pool.Close(); return nil })
-	if err := errors.Join(err, errFinish); err != nil {
 		return Sample{}, err
 	}
 	left, err := b.Left(ctx, l.Stay())
@@ -66,6 +58,26 @@ func (b *Bed) DrainByLoop(ctx context.Context, l Loop) (Sample, error) {
 	}
 	arrived, err := l.To.Arrived(ctx)
 	return Sample{float64(l.Rows) / u.Took.Seconds(), u.Figures(l.Rows), t.Faults(left, arrived)}, err
+}
+
+// loop runs it; release is called afterwards.
+func (b *Bed) loop(ctx context.Context, l Loop, t *Tally, release func() error) (Usage, error) {
+	w := &Wire{}
+	m, err := b.StartMeter(ctx, w)
+	if err != nil {
+		return Usage{}, errors.Join(err, release())
+	}
+	pool, err := b.Pool(ctx, 1, w)
+	if err != nil {
+		return Usage{}, errors.Join(m.Abandon(err), release())
+	}
+	conn, err := pool.Acquire(ctx)
+	if err == nil {
+		err = l.run(ctx, b.Database, conn.Conn(), t)
+		conn.Release()
+	}
+	u, errFinish := m.Finish(ctx, func() error { pool.Close(); return release() })
+	return u, errors.Join(err, errFinish)
 }
 
 // run delivers pages until one is empty.

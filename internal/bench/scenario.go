@@ -93,7 +93,7 @@ func (b *Bed) rounds(ctx context.Context, sc Scenario) ([]Result, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", c.Name, err)
 			}
-			s.More = append(compare(c.Compare, s, done), s.More...)
+			s.More = append(sc.compare(c.Compare, s, done), s.More...)
 			done[c.Name] = s
 			runs[i] = append(runs[i], s)
 			fmt.Fprintf(b.Log, "%s, round %d of %d, %s: %.0f %s\n", sc.Name, round+1, n, c.Name, s.Rate, sc.Rate)
@@ -108,17 +108,29 @@ func (b *Bed) rounds(ctx context.Context, sc Scenario) ([]Result, error) {
 	return results, nil
 }
 
-// compare divides by what the round has measured so far.
-func compare(with []Comparison, s Sample, done map[string]Sample) (columns []Figure) {
-	for _, c := range with {
-		base, found := done[c.Base]
+// compare divides by what the round has measured so far. All cases have the columns of all, so that these come first.
+func (sc Scenario) compare(with []Comparison, s Sample, done map[string]Sample) (columns []Figure) {
+	for _, heading := range sc.headings() {
 		quotient := math.NaN()
-		if found {
-			quotient = Ratio(s.figure(c.Figure), base.figure(c.Figure))
+		for _, c := range with {
+			if base, found := done[c.Base]; found && c.Heading == heading {
+				quotient = Ratio(s.figure(c.Figure), base.figure(c.Figure))
+			}
 		}
-		columns = append(columns, Figure{c.Heading, quotient})
+		columns = append(columns, Figure{heading, quotient})
 	}
 	return columns
+}
+
+func (sc Scenario) headings() (all []string) {
+	for _, c := range sc.Cases {
+		for _, with := range c.Compare {
+			if !slices.Contains(all, with.Heading) {
+				all = append(all, with.Heading)
+			}
+		}
+	}
+	return all
 }
 
 // Ratio is NaN, which tables show as a dash, where there is nothing to compare with.

@@ -32,7 +32,7 @@ func TestRounds(t *testing.T) {
 			t.Errorf("%s = %v, found %v; want %v", name, v, found, want)
 		}
 	}
-	if columns := columnsOf(results); !slices.Equal(columns, []string{"msg/s", "claim ms", "of base", "claim of base", "of nothing", "of no figure"}) {
+	if columns := columnsOf(results); !slices.Equal(columns, []string{"msg/s", "of base", "claim of base", "of nothing", "of no figure", "claim ms"}) {
 		t.Errorf("columns %q", columns)
 	}
 }
