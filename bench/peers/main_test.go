@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -18,21 +19,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestEveryPeer: each is measured, and delivers everything once. How fast is not asserted.
 func TestEveryPeer(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "figures.json")
-	var out bytes.Buffer
-	err := bench.Run(t.Context(), scenarios(), []string{"-rows", "4000", "-reps", "1", "-json", file, "-set", "fsync=off"}, &out, t.Output())
-	if errors.Is(err, devservices.ErrNotInstalled) && !devservices.ThisMachine().CI() {
-		t.Skip(err)
-	}
+	rep, err := measure(t, scenarios(), "-rows", "4000")
 	if err != nil {
-		t.Fatal(err, out.String())
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var rep bench.Report
-	if err := json.Unmarshal(text, &rep); err != nil {
 		t.Fatal(err)
 	}
 	if want := 3 * (1 + len(peers())); len(rep.Results) != want {
@@ -45,4 +33,46 @@ func TestEveryPeer(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestPlantedPeers: a peer that loses a message, or delivers one twice, is found out.
+func TestPlantedPeers(t *testing.T) {
+	loses, repeats := oagudo(), oagudo()
+	loses.fill += " offset 1"
+	repeats.fill += "; insert into outbox select gen_random_uuid(), created_at, scheduled_at, metadata, payload, 0 from outbox limit 1"
+	sc := bench.Scenario{Name: "planted", Rate: "msg/s"}
+	for _, p := range []peer{loses, repeats} {
+		sc.Cases = append(sc.Cases, bench.Case{Name: p.name, Run: bench.Nowhere().With(func(ctx context.Context, b *bench.Bed, to bench.Target) (bench.Sample, error) {
+			return p.drain(ctx, b, bench.Backlog{Rows: 100}, to, nil)
+		})})
+	}
+	rep, err := measure(t, []bench.Scenario{sc}, "-stall", "1s")
+	if !errors.Is(err, bench.ErrFaults) {
+		t.Fatalf("%v, want %v", err, bench.ErrFaults)
+	}
+	if r := rep.Results[0]; r.Lost != 1 || r.Duplicates != 0 {
+		t.Errorf("one was lost: %+v", r)
+	}
+	if r := rep.Results[1]; r.Lost != 0 || r.Duplicates != 1 {
+		t.Errorf("one was repeated: %+v", r)
+	}
+}
+
+// measure runs scenarios once and reads their figures.
+func measure(t *testing.T, scenarios []bench.Scenario, more ...string) (rep bench.Report, err error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "figures.json")
+	var out bytes.Buffer
+	err = bench.Run(t.Context(), scenarios, append([]string{"-reps", "1", "-set", "fsync=off", "-json", file}, more...), &out, t.Output())
+	if errors.Is(err, devservices.ErrNotInstalled) && !devservices.ThisMachine().CI() {
+		t.Skip(err)
+	}
+	text, errRead := os.ReadFile(file)
+	if errRead != nil {
+		t.Fatal(err, errRead)
+	}
+	if errRead := json.Unmarshal(text, &rep); errRead != nil {
+		t.Fatal(errRead)
+	}
+	return rep, err
 }
