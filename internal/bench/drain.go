@@ -43,7 +43,7 @@ func (b *Bed) Drain(ctx context.Context, run Drain) (Sample, error) {
 	}
 	t, w := NewTally(run.Rows, run.Keys), &Wire{}
 	t.Until(cmp.Or(run.Until, run.Rows))
-	u, err := b.drain(ctx, run, t, w, release)
+	u, n, err := b.drain(ctx, run, t, w, release)
 	if err != nil {
 		return Sample{}, err
 	}
@@ -52,31 +52,32 @@ func (b *Bed) Drain(ctx context.Context, run Drain) (Sample, error) {
 		return Sample{}, err
 	}
 	arrived, err := run.To.Arrived(ctx)
-	return run.sample(u, t, left, arrived), err
+	return run.sample(u, n, t.Faults(left, arrived)), err
 }
 
-// drain runs the relays; release is called when they have stopped.
-func (b *Bed) drain(ctx context.Context, run Drain, t *Tally, w *Wire, release func() error) (Usage, error) {
+// drain runs the relays; release is called when they have stopped. It returns how many messages were settled in the
+// measured time: those beyond what was waited for count too.
+func (b *Bed) drain(ctx context.Context, run Drain, t *Tally, w *Wire, release func() error) (Usage, int, error) {
 	m, err := b.StartMeter(ctx, w)
 	if err != nil {
-		return Usage{}, errors.Join(err, release())
+		return Usage{}, 0, errors.Join(err, release())
 	}
 	f, err := StartFleet(ctx, b.backend.Stores, FleetConfig{Relays: cmp.Or(run.Relays, 1), Route: run.route(t), Notify: pgstore.NotifyPublish, Tally: t, Wire: w})
 	if err != nil {
-		return Usage{}, errors.Join(m.Abandon(err), release())
+		return Usage{}, 0, errors.Join(m.Abandon(err), release())
 	}
 	err = t.Wait(ctx, f.Failed(), b.Stall)
+	n := int(t.settled.Load())
 	u, errFinish := m.Finish(ctx, func() error { return errAll(f.Stop, release) })
-	return u, errors.Join(err, errFinish)
+	return u, n, errors.Join(err, errFinish)
 }
 
-func (run Drain) sample(u Usage, t *Tally, left, arrived int64) Sample {
-	n := cmp.Or(run.Until, run.Rows)
+func (run Drain) sample(u Usage, n int, f Faults) Sample {
 	more := append(u.Figures(n), u.CallFigures(n)...)
 	if run.Memory {
 		more = append(more, u.MemoryFigures()...)
 	}
-	return Sample{float64(n) / u.Took.Seconds(), more, t.Faults(left, arrived)}
+	return Sample{float64(n) / u.Took.Seconds(), more, f}
 }
 
 // route sends everything to the sink, which tells the tally.

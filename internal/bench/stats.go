@@ -24,15 +24,17 @@ type Statistic struct {
 	Median, Low, High Number
 }
 
-// Number is a float64 whose NaN is null in JSON.
+// Number is a float64; what is not finite, of nothing, is null in JSON.
 type Number float64
 
 func (n Number) MarshalJSON() ([]byte, error) {
-	if math.IsNaN(float64(n)) {
+	if !n.finite() {
 		return []byte("null"), nil
 	}
 	return json.Marshal(float64(n))
 }
+
+func (n Number) finite() bool { return !math.IsNaN(float64(n)) && !math.IsInf(float64(n), 0) }
 
 // summarize takes medians figure by figure; faults are added up.
 func summarize(sc Scenario, name string, runs []Sample) Result {

@@ -67,8 +67,8 @@ func TestSummarize(t *testing.T) {
 }
 
 func TestNumberJSON(t *testing.T) {
-	text, err := json.Marshal([]Number{1.5, Number(math.NaN())})
-	if err != nil || string(text) != "[1.5,null]" {
+	text, err := json.Marshal([]Number{1.5, Number(math.NaN()), Number(math.Inf(1))})
+	if err != nil || string(text) != "[1.5,null,null]" {
 		t.Errorf("JSON %s, %v", text, err)
 	}
 }

@@ -59,7 +59,7 @@ func (r Result) Value(name string) (Statistic, bool) {
 func Cell(n Number, found bool) string {
 	v := float64(n)
 	switch {
-	case !found || math.IsNaN(v):
+	case !found || !n.finite():
 		return "–"
 	case v == 0 || math.Abs(v) >= 100:
 		return strconv.FormatFloat(v, 'f', 0, 64)

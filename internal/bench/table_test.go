@@ -27,7 +27,7 @@ func TestCell(t *testing.T) {
 			t.Errorf("Cell(%v) = %q, want %q", v, got, want)
 		}
 	}
-	if got := Cell(1, false); got != "–" {
+	if got := Cell(Number(math.Inf(1)), true) + Cell(1, false); got != "––" {
 		t.Errorf("cell of a missing figure = %q", got)
 	}
 }

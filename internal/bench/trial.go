@@ -230,6 +230,9 @@ func (t Trial) publishes(cfg *pgstore.Config) func(ctx context.Context, db *Data
 		begin := time.Now()
 		n, err := writing.For(ctx, t.Duration)
 		took := time.Since(begin)
+		if err == nil && n == 0 {
+			err = fmt.Errorf("no transaction was committed within %v", t.Duration)
+		}
 		if err != nil {
 			return Sample{}, err
 		}
