@@ -77,6 +77,8 @@ type ChangeReport struct {
 	Held      int64 // by live relays, and left alone
 	// More: it has not come to its end. Go on by Continue.
 	More bool
+	// Waiting: a discard with Change.Wait waits for relays to let go of what they hold.
+	Waiting bool
 }
 
 // Check reports with a *FieldError what is wrong with the change. Operators call it before anything else.

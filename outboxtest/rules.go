@@ -43,7 +43,8 @@ func soundRules() rules {
 			return c != nil && c.relay == ref.Relay && !c.relay.IsZero()
 		},
 		takes: func(p *pick, r *row) bool {
-			return r.isFree(p.box) && p.lane.Topics.Contains(r.Topic) && !p.query.Closed.Contains(r.Topic)
+			return r.isFree(p.box) && p.lane.Topics.Contains(r.Topic) && !p.query.Closed.Contains(r.Topic) &&
+				!p.box.isPaused(r.Topic, p.query.Destination)
 		},
 		blocks: func(c *claim, key, destination string) bool {
 			return c.destination == destination && c.holds(key)

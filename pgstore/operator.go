@@ -128,13 +128,14 @@ func (s *Store) awaitDiscard(ctx context.Context, report outbox.ChangeReport, c 
 			return report, s.explain("discard", err)
 		}
 		report = next
+		report.More, report.Waiting = false, next.More
 		if c.Progress != nil {
 			c.Progress(report)
 		}
 		switch {
-		case !report.More && ctx.Err() != nil && report.Held > 0:
+		case !report.Waiting && ctx.Err() != nil && report.Held > 0:
 			return report, fmt.Errorf("discard: %w", context.Cause(ctx))
-		case !report.More:
+		case !report.Waiting:
 			return report, nil
 		}
 		select {
