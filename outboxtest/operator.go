@@ -135,17 +135,13 @@ func (r *row) matches(f outbox.Filter, now time.Time) bool {
 
 // isHeldLive reports whether a live relay holds the message.
 func (b *box) isHeldLive(r *row, now time.Time) bool {
-	if r.claim == nil {
-		return false
-	}
-	holder := b.relays[r.claim.relay]
-	return holder != nil && !b.rules.lapsed(holder, now)
+	return b.rules.heldLive(b, r, now)
 }
 
 // discard removes a message that no live relay holds. Whoever listed it is fenced, as by a takeover.
 func (b *box) discard(r *row) {
 	if r.claim != nil {
-		b.takeFrom(r.claim, r)
+		b.rules.fences(b, r)
 	}
 	delete(b.rows, r.seq)
 	b.discarded++
@@ -154,7 +150,7 @@ func (b *box) discard(r *row) {
 // honour discards a message that has just been settled, if an operator waits for it.
 func (b *box) honour(r *row) {
 	for _, op := range b.operations {
-		if op.awaited[r.seq] && op.report.Waiting && b.rows[r.seq] == r {
+		if b.rules.honours(op, r) && b.rows[r.seq] == r {
 			b.discard(r)
 			op.report.Changed++
 			op.report.Held--
@@ -261,6 +257,6 @@ func (s *Store) control(ctx context.Context, verb string, p outbox.Pause, change
 // isPaused reports whether no lane of the destination may claim the topic.
 func (b *box) isPaused(topic, destination string) bool {
 	return slices.ContainsFunc(b.pauses, func(p outbox.Pause) bool {
-		return p.Topic != "" && outbox.MatchTopic(p.Topic, topic) || p.Destination != "" && p.Destination == destination
+		return b.rules.pauses(p, topic, destination)
 	})
 }

@@ -141,9 +141,10 @@ func redriven(e *env) {
 
 func redrivenGoesFirst(e *env) {
 	o, r, other := e.operator(), e.relay(), e.relay()
-	e.die(r, msg("a", "k", "1"), "error")
+	e.die(r, msg("head", "k", "1"), "error")
 	e.publish(msg("a", "k", "2"), msg("a", "k", "3"))
 	o.redrive(byKey("k"), 1)
+	other.takesNothing(closed("head"))
 	e.equal("delivered", other.drain(3), []string{"1", "2", "3"})
 }
 
