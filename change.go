@@ -161,8 +161,8 @@ func (p *Pause) covers(topic string, destinations []string) bool {
 	return false
 }
 
-// resume is the command that ends the pause.
-func (p *Pause) resume() string {
+// Release is the command that ends the pause.
+func (p *Pause) Release() string {
 	if p.Topic != "" {
 		return "outbox resume --topic " + shellWord(p.Topic)
 	}

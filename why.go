@@ -127,7 +127,7 @@ func (w *Why) releases(m *MessageState) (reasons []Reason) {
 	}
 	for _, p := range w.Pauses {
 		if p.covers(m.Topic, m.Destinations) {
-			reasons = append(reasons, Reason{pauseWords(p), p.resume()})
+			reasons = append(reasons, Reason{pauseWords(p), p.Release()})
 		}
 	}
 	switch {
