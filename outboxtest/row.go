@@ -25,7 +25,9 @@ type row struct {
 	state       state
 	availableAt time.Time // of a waiting one
 	holds       bool      // a waiting one holds its key: it has been claimed before; a dead one: it is parked
+	diedAt      time.Time
 	attempts    int
+	generation  int
 	suspicion   int    // of one that waits after a crash: the lapses that its next claim begins with
 	class, text string // of the last failure
 
@@ -61,6 +63,7 @@ func (r *row) delivery(now time.Time, ref outbox.ClaimRef) *outbox.Delivery {
 		},
 		Seq:         r.seq,
 		Attempt:     r.attempts + 1,
+		Generation:  r.generation,
 		PublishedAt: r.publishedAt,
 		Claim:       ref,
 	}
