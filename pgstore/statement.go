@@ -24,7 +24,7 @@ type statements struct {
 	claim, fetch, sweep, endFrozenClaim   statement
 	settleDelivered, settle               statement
 	beat, holders                         statement
-	expireDedup, notify                   statement
+	expireDedup, notify, wake             statement
 }
 
 func newStatements(schema string) (*statements, error) {
@@ -64,6 +64,7 @@ func newStatements(schema string) (*statements, error) {
 		{&s.holders, "holders", []uint32{uuid}},
 		{&s.expireDedup, "expire_dedup", []uint32{bigint}},
 		{&s.notify, "notify", []uint32{text}},
+		{&s.wake, "wake", []uint32{texts, boolean}},
 	} {
 		sql, err := queryFiles.ReadFile("queries/" + d.file + ".sql")
 		if err != nil {
