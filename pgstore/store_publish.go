@@ -12,7 +12,7 @@ import (
 )
 
 // Publish is Publisher.Publish with fewer notifications: of the transactions that publish within a few milliseconds
-// one notifies in its commit, and the Store wakes relays for the others when they have ended. The transaction may be of
+// one notifies by its commit, and the Store wakes relays for the others once they have ended. The transaction may be of
 // any pool that leads to the Store's database.
 func (s *Store) Publish(ctx context.Context, tx pgx.Tx, ms ...outbox.Message) ([]outbox.Receipt, error) {
 	if tx != nil {

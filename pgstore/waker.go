@@ -8,9 +8,14 @@ import (
 )
 
 const (
-	// wakeWindow is the least time between two notifications of a Store's publishing. A commit that notifies takes
-	// turns with all others of the database that do, and the turn includes its way to the disk.
-	wakeWindow = 10 * time.Millisecond
+	// wakeWindow is the least time between two notifications of a Store that publishes much. A commit that notifies
+	// takes turns with all others of the database that do, and the turn includes its way to the disk.
+	wakeWindow = 20 * time.Millisecond
+	// wakeShortWindow is that of a Store that publishes less than wakeBusy times per second: too seldom to get into
+	// anybody's way, and each message is worth a wake-up at once.
+	wakeShortWindow = 2500 * time.Microsecond
+	wakeBusy        = 400
+	wakeMeasure     = 100 * time.Millisecond // how long publishings are counted
 	// wakeShare: a transaction that published some time ago and is still open is looked at again after this part of
 	// that time, at the latest after wakeLongest.
 	wakeShare   = 8
@@ -33,7 +38,10 @@ type waker struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
-	last    time.Time              // of the last notification, or of the publishing that was to bring it
+	last    time.Time     // of the last notification, or of the publishing that was to bring it
+	window  time.Duration // the least time between two of them now
+	counted time.Time     // since when publishings are counted
+	count   int
 	open    map[string]*publishing // by the id of the transaction
 	certain bool                   // something was published and has been committed
 	plan    time.Time              // of the next look
@@ -52,7 +60,8 @@ type askFunc func(ctx context.Context, ids []string, certain bool) (running []st
 type publishing struct{ last, look time.Time }
 
 func newWaker(ask askFunc, log *slog.Logger) *waker {
-	return &waker{ask: ask, log: log, open: map[string]*publishing{}, kick: make(chan struct{}, 1), stop: make(chan struct{})}
+	return &waker{ask: ask, log: log, window: wakeShortWindow, open: map[string]*publishing{},
+		kick: make(chan struct{}, 1), stop: make(chan struct{})}
 }
 
 // turn reports whether a publishing is to notify in its own transaction. After close each does.
@@ -62,11 +71,24 @@ func (w *waker) turn(now time.Time) bool {
 	if w.closed {
 		return true
 	}
-	if now.Sub(w.last) < wakeWindow {
+	w.measure(now)
+	if now.Sub(w.last) < w.window {
 		return false
 	}
 	w.last = now
 	return true
+}
+
+// measure counts a publishing and chooses the window; the lock is held.
+func (w *waker) measure(now time.Time) {
+	if passed := now.Sub(w.counted); passed >= wakeMeasure {
+		w.window = wakeShortWindow
+		if float64(w.count) > wakeBusy*passed.Seconds() {
+			w.window = wakeWindow
+		}
+		w.counted, w.count = now, 0
+	}
+	w.count++
 }
 
 // follow takes care of a transaction that has published without a notification.
@@ -87,7 +109,7 @@ func (w *waker) wake(now time.Time) {
 
 // windowEnd is when the next notification may be sent; the lock is held.
 func (w *waker) windowEnd(now time.Time) time.Time {
-	if end := w.last.Add(wakeWindow); end.After(now) {
+	if end := w.last.Add(w.window); end.After(now) {
 		return end
 	}
 	return now
@@ -231,7 +253,7 @@ func (w *waker) answered(asked, running []string, woke bool) {
 			delete(w.open, id)
 			continue
 		}
-		p.look = now.Add(min(max(now.Sub(p.last)/wakeShare, wakeWindow), wakeLongest))
+		p.look = now.Add(min(max(now.Sub(p.last)/wakeShare, w.window), wakeLongest))
 	}
 }
 
