@@ -81,7 +81,7 @@ var (
 type Publisher struct {
 	cfg PublishConfig
 
-	oneSQL, insertSQL, rowsSQL, inTransactionSQL string
+	oneSQL, insertSQL, rowsSQL, copiedSQL, inTransactionSQL string
 }
 
 // NewPublisher makes a Publisher. A nil cfg means the defaults. The error is a *outbox.FieldError.
@@ -95,12 +95,14 @@ func NewPublisher(cfg *PublishConfig) (*Publisher, error) {
 		oneSQL:           render(uncommented(publishOneSQL), c.Schema),
 		insertSQL:        render(uncommented(publishInsertSQL), c.Schema),
 		rowsSQL:          render(uncommented(publishRowsSQL), c.Schema),
+		copiedSQL:        render(uncommented(publishCopiedSQL), c.Schema),
 		inTransactionSQL: render(uncommented(inTransactionSQL), c.Schema),
 	}, nil
 }
 
 // Publish publishes the messages in the pgx transaction, in the order given, and returns a receipt for each. Up to
-// a thousand messages take one round trip, in every pgx.QueryExecMode.
+// a thousand messages take one round trip, in every pgx.QueryExecMode. From 500 on they go by COPY, if none needs more
+// than that: a dedup key, an id of the caller's, a time.
 //
 // A caller's id that is taken is outbox.ErrDuplicateID, a missing schema outbox.ErrSchemaMissing, a refused value a
 // *outbox.FieldError. A DedupKey that is taken is a receipt that says so; publishing waits for the transaction that
@@ -126,7 +128,7 @@ func (p *Publisher) PublishQuerier(ctx context.Context, q Querier, ms ...outbox.
 
 func (p *Publisher) notifies() bool { return p.cfg.Notify == NotifyPublish }
 
-// publish checks everything first, then sends a statement per chunk. It returns the id of the transaction as well,
+// publish checks everything first, then sends a COPY or a statement per chunk. It returns the id of the transaction as well,
 // empty if nothing was published.
 func (p *Publisher) publish(ctx context.Context, s session, notify bool, ms []outbox.Message) ([]outbox.Receipt, string, error) {
 	if s == nil {
@@ -138,6 +140,9 @@ func (p *Publisher) publish(ctx context.Context, s session, notify bool, ms []ou
 	}
 	if err := s.prove(ctx); err != nil {
 		return nil, "", p.explain("publish: prove the transaction", err)
+	}
+	if tx := copies(s, entries); tx != nil {
+		return p.copy(ctx, tx, notify, entries)
 	}
 	sent := &sending{receipts: make([]outbox.Receipt, 0, len(entries))}
 	for len(entries) > 0 {

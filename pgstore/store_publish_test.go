@@ -73,7 +73,8 @@ func publishers(store *Store, conn *pgx.Conn, db *sql.DB) map[string]func(t *tes
 	return map[string]func(t *testing.T) openTx{
 		"one":                      through(itself, plain),
 		"many":                     through(itself, ten()...),
-		"several statements":       through(itself, thousandAndOne()...),
+		"a COPY":                   through(itself, thousandAndOne()...),
+		"several statements":       through(itself, append(thousandAndOne(), keyed)...),
 		"a duplicate at the end":   through(itself, plain, keyed, keyed),
 		"scheduled":                through(itself, outbox.Message{Topic: "t", Delay: time.Hour}),
 		"inside a savepoint":       through(savepoint, plain),
