@@ -16,6 +16,8 @@ type heldClaim struct {
 	ref     ClaimRef
 	ds      []*Delivery
 	next    []int32 // index of the next message of the run, -1 at its end; nil if every run has one message
+	suspect bool    // one message, which is delivered alone
+	crashed bool    // one message, which is not delivered
 }
 
 // grip is a token that heartbeats name until everything that was claimed under it is settled.
@@ -28,7 +30,7 @@ type grip struct {
 type run struct {
 	claim *heldClaim
 	first int
-	alone bool // not in a batch with others
+	alone int // so many messages go one by one, in batches without others
 }
 
 const noMore = -1
@@ -40,12 +42,20 @@ func (c *heldClaim) after(i int) int {
 	return int(c.next[i])
 }
 
+// alone: a suspect goes without others.
+func (c *heldClaim) alone() int {
+	if c.suspect {
+		return len(c.ds)
+	}
+	return 0
+}
+
 // appendRuns splits the claim into runs.
 func (c *heldClaim) appendRuns(runs []run, p *policies) []run {
 	var last map[string]int // of each key: the run's last message so far
 	for i, d := range c.ds {
-		if d.Key == "" || p.of(d.Topic).order == OrderNone {
-			runs = append(runs, run{claim: c, first: i})
+		if !p.of(d.Topic).lines(d) {
+			runs = append(runs, run{claim: c, first: i, alone: c.alone()})
 			continue
 		}
 		if last == nil {
@@ -54,7 +64,7 @@ func (c *heldClaim) appendRuns(runs []run, p *policies) []run {
 		if before, ok := last[d.Key]; ok {
 			c.link(before, i)
 		} else {
-			runs = append(runs, run{claim: c, first: i})
+			runs = append(runs, run{claim: c, first: i, alone: c.alone()})
 		}
 		last[d.Key] = i
 	}
@@ -71,8 +81,17 @@ func (c *heldClaim) link(before, i int) {
 	c.next[before] = int32(i)
 }
 
-// dispatch hands claimed messages to the lane's workers.
+// dispatch hands claimed messages to the lane's workers, and those that have crashed to the settle loop.
 func (l *lane) dispatch(claims []*heldClaim) {
+	l.enqueue(claims)
+	for _, c := range claims {
+		if c.crashed {
+			l.settleCrashed(c)
+		}
+	}
+}
+
+func (l *lane) enqueue(claims []*heldClaim) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queue, l.head = append(l.queue[:0], l.queue[l.head:]...), 0
@@ -83,7 +102,9 @@ func (l *lane) dispatch(claims []*heldClaim) {
 		l.held += len(c.ds)
 		l.r.inFlight.Add(int64(len(c.ds)))
 		l.r.claimed.Add(int64(len(c.ds)))
-		l.queue = c.appendRuns(l.queue, &l.r.policies)
+		if !c.crashed {
+			l.queue = c.appendRuns(l.queue, &l.r.policies)
+		}
 	}
 	l.spawn()
 }
@@ -147,12 +168,12 @@ func (w *worker) take(runs []run, most int) []run {
 	}
 	for len(runs) < most && l.head < len(l.queue) {
 		r := l.queue[l.head]
-		if r.alone && len(runs) > 0 {
+		if r.alone > 0 && len(runs) > 0 {
 			break
 		}
 		l.queue[l.head] = run{}
 		l.head++
-		if runs = append(runs, r); r.alone {
+		if runs = append(runs, r); r.alone > 0 {
 			break
 		}
 	}
@@ -207,28 +228,35 @@ func (w *worker) deliverRun(r run) {
 		case adm == refused:
 			l.endRest(r.claim, i, kind)
 			return
-		case !r.claim.ds[i].deliverable(now):
-			l.spare(r.claim, i, adm)
-			continue
 		}
-		if kind := w.deliver(r.claim, i, adm, now); !kind.isFinal() {
-			l.endRest(r.claim, r.claim.after(i), behind(kind))
+		o := l.spare(r.claim, i, adm, now)
+		if o.Kind == 0 {
+			o = w.deliver(r.claim, i, adm, now)
+		}
+		if !o.frees() {
+			l.endRest(r.claim, r.claim.after(i), behind(o))
 			return
 		}
 	}
 }
 
-// isFinal: the next message of the key may be delivered.
-func (k OutcomeKind) isFinal() bool {
-	return k == Delivered || k == Dropped || k == Expired || k == Died
+// frees: the next message of the key may be delivered.
+func (o *Outcome) frees() bool {
+	switch o.Kind {
+	case Delivered, Dropped, Expired:
+		return true
+	case Died:
+		return !o.Holds
+	}
+	return false
 }
 
-// behind is what becomes of the messages behind one that was not settled for good.
-func behind(head OutcomeKind) OutcomeKind {
-	if head == Retried {
+// behind is what becomes of the messages behind one that holds its key.
+func behind(head Outcome) OutcomeKind {
+	if head.Kind == Retried || head.Kind == Died {
 		return Unlisted
 	}
-	return head
+	return head.Kind
 }
 
 // admit tells whether a message may be sent now; if it is refused, kind is what becomes of it: nothing when
@@ -251,24 +279,35 @@ func (l *lane) endRest(c *heldClaim, i int, kind OutcomeKind) {
 	}
 }
 
-// spare ends a message without an attempt: it cannot be read, or its life is over.
-func (l *lane) spare(c *heldClaim, i int, adm admission) {
+// spare ends a message that is not to be delivered, without an attempt: its life is over, or it cannot be read. Of
+// others it returns the zero Outcome.
+func (l *lane) spare(c *heldClaim, i int, adm admission, now time.Time) Outcome {
 	d := c.ds[i]
-	l.report(d, adm, verdict{}, time.Time{})
-	o := Outcome{Kind: Died, Attempts: d.Attempt - 1, Class: ClassExpired, Text: "expired before it was delivered"}
-	switch {
-	case d.Unreadable != nil:
-		o.Class, o.Text = ClassDecode, d.Unreadable.Error()
-	case l.r.policies.of(d.Topic).onExpired != ExpiredDead:
-		l.finish(c, i, Outcome{Kind: Expired})
-		return
+	if d.deliverable(now) {
+		return Outcome{}
 	}
-	l.r.logDead(l, d, o)
+	l.report(d, adm, verdict{}, time.Time{})
+	p := l.r.policies.of(d.Topic)
+	var o Outcome
+	switch {
+	case !d.expired(now):
+		o = p.end(d, 0)
+		o.Class, o.Text = ClassDecode, d.Unreadable.Error()
+	case p.onExpired == ExpiredDead: // whatever the order, its key goes on
+		o = Outcome{Kind: Died, Class: ClassExpired, Text: "expired before it was delivered"}
+	default:
+		o = Outcome{Kind: Expired}
+	}
+	if o.Kind != Expired {
+		o.Attempts = d.Attempt - 1
+		l.r.logUnsent(l, d, o)
+	}
 	l.finish(c, i, o)
+	return o
 }
 
 // deliver makes one attempt.
-func (w *worker) deliver(c *heldClaim, i int, adm admission, now time.Time) OutcomeKind {
+func (w *worker) deliver(c *heldClaim, i int, adm admission, now time.Time) Outcome {
 	l, d := w.lane, c.ds[i]
 	p := l.r.policies.of(d.Topic)
 	a := &attempt{session: c.session, d: d, began: now, deadline: now.Add(p.timeout)}
@@ -299,21 +338,15 @@ func recovered(err *error) {
 }
 
 // conclude hands the result of an attempt to the breaker, the log and the settle loop.
-func (l *lane) conclude(c *heldClaim, i int, adm admission, err, cause error, now time.Time) OutcomeKind {
+func (l *lane) conclude(c *heldClaim, i int, adm admission, err, cause error, now time.Time) Outcome {
 	d := c.ds[i]
 	p := l.r.policies.of(d.Topic)
 	v := judge(err, cause, p, d)
 	v = v.charge(l.report(d, adm, v, now), err, p, d)
-	o := Outcome{Kind: v.kind, Delay: v.delay, Class: v.class, Text: v.text}
-	if v.kind == Retried || v.kind == Died {
-		o.Attempts = d.Attempt
-		if !v.spent {
-			o.Attempts--
-		}
-	}
+	o := v.outcome(d)
 	l.r.logAttempt(l, d, o)
 	l.finish(c, i, o)
-	return v.kind
+	return o
 }
 
 // report tells the breaker how an admitted message ended, and the lane if that lets it go on.
@@ -338,5 +371,5 @@ func (l *lane) finish(c *heldClaim, i int, o Outcome) {
 		return
 	}
 	o.Claim, o.Seq = c.ref, d.Seq
-	l.r.settler.add(o, owner{l, c.session, c.grip, d.Key != ""}, idle)
+	l.r.settler.add(o, owner{l, c.session, c.grip, d.Key != "", c.suspect}, idle)
 }

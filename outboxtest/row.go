@@ -24,8 +24,9 @@ type row struct {
 	expiresAt   time.Time // zero: never
 	state       state
 	availableAt time.Time // of a waiting one
-	holds       bool      // a waiting one holds its key: it has been claimed before
+	holds       bool      // a waiting one holds its key: it has been claimed before; a dead one: it is parked
 	attempts    int
+	suspicion   int    // of one that waits after a crash: the lapses that its next claim begins with
 	class, text string // of the last failure
 
 	claim   *claim
@@ -39,7 +40,7 @@ func (r *row) isDue(now time.Time) bool {
 
 // holdsKey reports whether younger messages of the key must wait for this one.
 func (r *row) holdsKey() bool {
-	return r.state == ready || r.state == waiting && r.holds
+	return r.state == ready || r.holds
 }
 
 // postpone makes the message wait until t, never longer than it lives.

@@ -43,6 +43,8 @@ type plan struct {
 	FailEvery   int      // every so many-th message fails at its first attempt
 	AsyncSettle bool
 	Work        time.Duration // of each delivery
+	MaxAttempts int
+	Poison      int64 // the message that kills the process which delivers it
 }
 
 func (p plan) env() []string {
