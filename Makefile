@@ -3,12 +3,12 @@
 GO         ?= go
 RACED      := . ./pgstore
 POINTED    := ./internal/e2e ./internal/crashtest ./internal/failpoint
-MODULES    := examples/orm
+MODULES    := examples/orm bench/peers
 TESTFLAGS  ?= -timeout 30m
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-short race bench lint fmt fmt-check vet staticcheck tidy-check
+.PHONY: help demo test test-short race bench bench-peers lint fmt fmt-check vet staticcheck tidy-check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,8 +28,11 @@ test-short: ## run the tests that take seconds
 race: ## run all tests with the race detector
 	$(GO) test $(TESTFLAGS) -race ./...
 
-bench: ## measure on a private server, in ten minutes; BENCHFLAGS=-short takes one or two, see docs/benchmarks.md
+bench: ## measure on a private server, in half an hour; BENCHFLAGS=-short takes some minutes, see docs/benchmarks.md
 	$(GO) run ./bench $(BENCHFLAGS)
+
+bench-peers: ## measure other systems by the same instruments
+	$(GO) -C bench/peers run . $(BENCHFLAGS)
 
 lint: fmt-check vet staticcheck tidy-check ## check the source without running it
 

@@ -58,7 +58,7 @@ work abandoned. Settings come from flags, the environment (OUTBOX_…), the file
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return err })
 	root.AddCommand(a.runCommand(), a.initCommand(), a.migrateCommand(), a.publishCommand(), a.statusCommand(),
 		a.relaysCommand(), a.configCommand(), a.checkCommand(), a.healthCommand(), a.waitCommand(),
-		a.demoCommand(), a.versionCommand())
+		a.benchCommand(), a.demoCommand(), a.versionCommand())
 	return root
 }
 
