@@ -2,7 +2,8 @@
 -- length, because only scalars and text are encoded alike by every driver; the rest are arrays in text form.
 -- The rows come from one scan of a function, so the default of seq numbers them in the order given.
 -- No table is read: in a SERIALIZABLE transaction this can't be part of a conflict. The notification is in the same
--- statement: no further round trip, and a savepoint that takes the messages back takes it back.
+-- statement: no further round trip, and a savepoint that takes the messages back takes it back. Returns the id of the
+-- transaction, by which a Store can ask whether it has ended.
 with published as (
     insert into outbox.message (id, topic, key, payload, headers, max_attempts, broker_ttl, expires_at)
     select m.id, m.topic, m.key, substr($1::bytea, m.first, m.length), m.headers, m.max_attempts, m.broker_ttl,
@@ -11,4 +12,4 @@ with published as (
         $7::text::jsonb[], $8::text::int[], $9::text::interval[], $10::text::interval[], $11::text::timestamptz[])
         as m(id, topic, key, first, length, headers, max_attempts, broker_ttl, ttl, expires_at)
 )
-select pg_notify('outbox', '') where $12::text = 'notify'
+select pg_current_xact_id()::text, case when $12::text = 'notify' then pg_notify('outbox', '') end::text
