@@ -33,6 +33,12 @@ type PublishConfig struct {
 	MaxPayload int
 	// Notify is how relays are woken. Default NotifyPublish.
 	Notify NotifyMode
+	// LockKeys makes transactions that publish the same key take turns, from the publishing to the end of each, so that
+	// the messages of a key are delivered in the order of the commits also when transactions race for it. Every
+	// publisher of these keys must do it: the SQL functions do with the setting lock_keys. A transaction holds at most
+	// 64 locks; unrelated keys share one now and then. One call cannot deadlock with another, but two transactions
+	// that call several times can: see docs/publishing-order.md. Default false.
+	LockKeys bool
 }
 
 func (c *PublishConfig) withDefaults() (PublishConfig, error) {
@@ -69,6 +75,8 @@ var (
 	publishInsertSQL string
 	//go:embed queries/publish_rows.sql
 	publishRowsSQL string
+	//go:embed queries/lock_keys.sql
+	lockKeysSQL string
 	//go:embed queries/in_transaction.sql
 	inTransactionSQL string
 )
@@ -81,7 +89,9 @@ var (
 type Publisher struct {
 	cfg PublishConfig
 
-	oneSQL, insertSQL, rowsSQL, inTransactionSQL string
+	oneSQL, inTransactionSQL string
+	locking, plain           chunkStatements
+	lockSQL                  string
 }
 
 // NewPublisher makes a Publisher. A nil cfg means the defaults. The error is a *outbox.FieldError.
@@ -90,12 +100,14 @@ func NewPublisher(cfg *PublishConfig) (*Publisher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("publisher: %w", err)
 	}
+	text := func(sql string) string { return render(uncommented(sql), c.Schema) }
 	return &Publisher{
 		cfg:              c,
-		oneSQL:           render(uncommented(publishOneSQL), c.Schema),
-		insertSQL:        render(uncommented(publishInsertSQL), c.Schema),
-		rowsSQL:          render(uncommented(publishRowsSQL), c.Schema),
-		inTransactionSQL: render(uncommented(inTransactionSQL), c.Schema),
+		oneSQL:           text(publishOneSQL),
+		plain:            chunkStatements{text(publishInsertSQL), text(publishRowsSQL)},
+		locking:          chunkStatements{text(withLockKeys(publishInsertSQL)), text(withLockKeys(publishRowsSQL))},
+		lockSQL:          text(lockKeysSQL),
+		inTransactionSQL: text(inTransactionSQL),
 	}, nil
 }
 
@@ -141,10 +153,14 @@ func (p *Publisher) publish(ctx context.Context, s session, notify bool, ms []ou
 	if err := s.prove(ctx); err != nil {
 		return nil, p.explain("publish: prove the transaction", err)
 	}
+	statements, err := p.lockFirst(ctx, s, entries)
+	if err != nil {
+		return nil, p.explain("publish: lock the keys", err)
+	}
 	receipts := make([]outbox.Receipt, 0, len(entries))
 	for len(entries) > 0 {
 		n := chunkLen(entries)
-		if receipts, err = p.send(ctx, s, notify, entries[:n], receipts); err != nil {
+		if receipts, err = p.send(ctx, s, statements, notify, entries[:n], receipts); err != nil {
 			return nil, p.explain(describe(entries[:n]), err)
 		}
 		entries = entries[n:]
@@ -153,12 +169,12 @@ func (p *Publisher) publish(ctx context.Context, s session, notify bool, ms []ou
 }
 
 // send publishes one chunk by one statement and appends its receipts.
-func (p *Publisher) send(ctx context.Context, s session, notify bool, es []entry, receipts []outbox.Receipt) ([]outbox.Receipt, error) {
+func (p *Publisher) send(ctx context.Context, s session, c *chunkStatements, notify bool, es []entry, receipts []outbox.Receipt) ([]outbox.Receipt, error) {
 	if !allPlain(es) {
-		return p.sendRows(ctx, s, notify, es, receipts)
+		return p.sendRows(ctx, s, c.rows, notify, es, receipts)
 	}
-	query, args := p.insertSQL, insertArgs
-	if len(es) == 1 {
+	query, args := c.insert, insertArgs
+	if len(es) == 1 && c == &p.plain {
 		query, args = p.oneSQL, oneArgs
 	}
 	if err := s.exec(ctx, query, args(es, notify)...); err != nil {
@@ -171,8 +187,8 @@ func (p *Publisher) send(ctx context.Context, s session, notify bool, es []entry
 }
 
 // sendRows sends messages of which some may be duplicates.
-func (p *Publisher) sendRows(ctx context.Context, s session, notify bool, es []entry, receipts []outbox.Receipt) ([]outbox.Receipt, error) {
-	published, err := s.published(ctx, p.rowsSQL, rowsArgs(es, notify)...)
+func (p *Publisher) sendRows(ctx context.Context, s session, query string, notify bool, es []entry, receipts []outbox.Receipt) ([]outbox.Receipt, error) {
+	published, err := s.published(ctx, query, rowsArgs(es, notify)...)
 	if err != nil {
 		return nil, err
 	}

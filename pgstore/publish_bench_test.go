@@ -26,9 +26,9 @@ func BenchmarkPublish(b *testing.B) {
 		s := pgxSession{tx}
 		for name, send := range map[string]func() error{
 			"publish": func() error { _, err := p.Publish(b.Context(), tx, ms...); return err },
-			"arrays":  func() error { return s.exec(b.Context(), p.insertSQL, insertArgs(entries, false)...) },
+			"arrays":  func() error { return s.exec(b.Context(), p.plain.insert, insertArgs(entries, false)...) },
 			"function": func() error {
-				_, err := s.published(b.Context(), p.rowsSQL, rowsArgs(entries, false)...)
+				_, err := s.published(b.Context(), p.plain.rows, rowsArgs(entries, false)...)
 				return err
 			},
 			"bare insert": func() (err error) {
