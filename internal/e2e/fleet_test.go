@@ -86,7 +86,12 @@ func TestMixedFleet(t *testing.T) {
 			for _, r := range fleet {
 				r.Terminate()
 			}
-			t.Logf("%+v", h.Check(history.Options{Unordered: func(topic string) bool { return topic == unordered }}))
+			t.Logf("%+v", h.Check(history.Options{Order: func(topic string) history.Order {
+				if topic == unordered {
+					return history.None
+				}
+				return history.Skip
+			}}))
 			if n := db.count(t.Context(), dead); n != 0 {
 				t.Errorf("%d messages are dead", n)
 			}
