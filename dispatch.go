@@ -218,14 +218,16 @@ func (w *worker) deliverRun(r run) {
 	}
 }
 
-// isFinal: the next message of the key may be delivered.
+// isFinal: the next message of the key may be delivered, before the outcome is stored. If it never is, the message comes
+// again and ends as before. One that died might not: it may be accepted the next time, so those behind it wait until its
+// death is stored (TestDeathIsStoredFirst).
 func (k OutcomeKind) isFinal() bool {
-	return k == Delivered || k == Dropped || k == Expired || k == Died
+	return k == Delivered || k == Dropped || k == Expired
 }
 
 // behind is what becomes of the messages behind one that was not settled for good.
 func behind(head OutcomeKind) OutcomeKind {
-	if head == Retried {
+	if head == Retried || head == Died {
 		return Unlisted
 	}
 	return head
