@@ -83,7 +83,7 @@ type Event struct {
 	Attempt     int64  `json:"attempt,omitempty"` // of a delivery, from 1
 	Outcome     string `json:"outcome,omitempty"`
 	Since       int64  `json:"since,omitempty"`    // before the request whose answer this is; At if zero
-	Until       int64  `json:"until,omitempty"`    // end of the lease
+	Until       int64  `json:"until,omitempty"`    // end of the lease; of Publishing: before that the message does not expire
 	Deferred    bool   `json:"deferred,omitempty"` // scheduled: holds its key only once it was claimed
 	Detail      string `json:"detail,omitempty"`   // for the reader
 }

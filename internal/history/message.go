@@ -172,9 +172,15 @@ func (m *message) rolledBack() bool { return m.committed == nil && m.rollback >=
 // otherwise, or discarded. Settled as delivered is not among them: that must have been accepted.
 func (m *message) ended() []int64 { return m.endings(func(string) bool { return true }) }
 
-// released lists the earliest times at which the message may have let go of its key.
+// released lists the earliest times at which the message may have let go of its key: when its life was over it did,
+// whenever that was noticed.
 func (m *message) released(order Order) []int64 {
-	return m.endings(func(outcome string) bool { return outcome != OutcomeDied || order != Park && order != Block })
+	times := m.endings(func(outcome string) bool { return outcome != OutcomeDied || order != Park && order != Block })
+	if until := m.publishing0().Until; until != 0 {
+		times = append(times, until)
+		slices.Sort(times)
+	}
+	return times
 }
 
 func (m *message) endings(counts func(outcome string) bool) []int64 {

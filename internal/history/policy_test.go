@@ -55,6 +55,31 @@ A accept m1`},
 		{name: "block: retried and passed", want: []ViolationKind{Overtaken}, options: Options{Order: all(Block)},
 			lines: strings.ReplaceAll(deadHead, "died", "retried") + "\nA begin m1\nA accept m1"},
 		{name: "block: expired, it goes on", options: Options{Order: all(Block)}, lines: strings.ReplaceAll(deadHead, "died", "expired")},
+		{name: "expired before its follower, without a word", options: Options{Undrained: true}, lines: `
+p publish m1 until=85
+p commit m1
+p publish m2
+p commit m2
+A begin m1
+A fail m1
+A settling m1 outcome=retried
+A settled m1 outcome=retried
+A claim
+A begin m2
+A accept m2`},
+		{name: "passed before it expired", want: []ViolationKind{Overtaken}, options: Options{Undrained: true}, lines: `
+p publish m1 until=90
+p commit m1
+p publish m2
+p commit m2
+A claim
+A begin m2
+A accept m2
+B begin m1
+B accept m1`},
+		{name: "expired and never settled", want: []ViolationKind{Lost}, lines: `
+p publish m1 until=15
+p commit m1`},
 		{name: "park: dropped, it goes on", options: Options{Order: all(Park)}, lines: strings.ReplaceAll(deadHead, "died", "dropped")},
 	} {
 		t.Run(p.name, p.run)

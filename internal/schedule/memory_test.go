@@ -1,0 +1,76 @@
+package schedule
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"pgregory.net/rapid"
+
+	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/history"
+	"github.com/outboxrelay/outbox/outboxtest"
+)
+
+// inMemory is an outbox in memory.
+type inMemory struct{ store *outboxtest.Store }
+
+func (b inMemory) Open(context.Context) (outbox.Store, func(), error) {
+	return b.store.Peer(), func() {}, nil
+}
+
+func (b inMemory) Begin(context.Context) (Tx, error) { return memoryTx{b.store.Begin()}, nil }
+
+func (b inMemory) Left(context.Context) (int, error) {
+	c := b.store.Counts()
+	return c.Ready + c.Waiting, nil
+}
+
+type memoryTx struct{ *outboxtest.Tx }
+
+func (tx memoryTx) Commit(context.Context) error   { return tx.Tx.Commit() }
+func (tx memoryTx) Rollback(context.Context) error { return tx.Tx.Rollback() }
+
+// TestSchedulesInMemory: whatever the schedule, no promise is broken on an outbox in memory.
+func TestSchedulesInMemory(t *testing.T) {
+	var all tally
+	rapid.Check(t, func(rt *rapid.T) {
+		plan := Plans(Limits{Steps: 40, Waits: true}).Draw(rt, "plan")
+		var report history.Report
+		var err error
+		synctest.Test(t, func(t *testing.T) {
+			report, err = Play(t.Context(), inMemory{outboxtest.NewStore()}, plan)
+		})
+		all.add(report.Counts)
+		if err != nil {
+			rt.Error(err)
+		}
+		if err := report.Err(); err != nil {
+			rt.Error(err)
+		}
+	})
+	all.check(t)
+}
+
+// tally adds up what happened in all schedules.
+type tally struct{ history.Counts }
+
+func (a *tally) add(c history.Counts) {
+	a.Committed += c.Committed
+	a.RolledBack += c.RolledBack
+	a.Deliveries += c.Deliveries
+	a.Failed += c.Failed
+	a.Duplicates += c.Duplicates
+}
+
+// check: schedules in which nothing happens prove nothing.
+func (a *tally) check(t *testing.T) {
+	t.Logf("%+v", a.Counts)
+	for what, n := range map[string]int{
+		"committed": a.Committed, "rolled back": a.RolledBack, "failed": a.Failed, "delivered again after a kill": a.Duplicates,
+	} {
+		if n == 0 {
+			t.Errorf("nothing was %s", what)
+		}
+	}
+}
