@@ -37,6 +37,13 @@ func (m *Memory) Events() []Event {
 	return slices.Clone(m.events)
 }
 
+// Len counts the events.
+func (m *Memory) Len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.events)
+}
+
 func (m *Memory) now() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

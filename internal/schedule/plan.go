@@ -69,8 +69,8 @@ var topics = []string{"skip.a", "skip.b", "none.a"}
 
 // Limits bound what Plans draws: a store in memory plays many large ones, a database few small ones.
 type Limits struct {
-	Steps int
-	Waits bool // for leases to lapse, within a schedule
+	Steps int  // at most, and at least half of it
+	Waits bool // there is time to wait within a schedule, for leases to lapse and breakers to close, as often as it comes
 }
 
 // Plans draws plans.
@@ -85,7 +85,7 @@ func Plans(l Limits) *rapid.Generator[Plan] {
 		for _, topic := range topics {
 			p.Deal[topic] = rapid.IntRange(0, p.Destinations-1).Draw(t, "destination of "+topic)
 		}
-		p.Steps = rapid.SliceOfN(step(l, p.Relays), 1, l.Steps).Draw(t, "steps")
+		p.Steps = rapid.SliceOfN(step(l, p.Relays), l.Steps/2, l.Steps).Draw(t, "steps")
 		return p
 	})
 }
@@ -98,11 +98,11 @@ func step(l Limits, relays int) *rapid.Generator[Step] {
 	return rapid.Custom(func(t *rapid.T) Step {
 		s := Step{
 			After: milliseconds(t, "after", waits),
-			Do:    rapid.SampledFrom([]Action{Publish, Publish, Publish, Publish, Kill, Stop}).Draw(t, "do"),
+			Do:    rapid.SampledFrom([]Action{Publish, Publish, Publish, Publish, Kill, Kill, Stop}).Draw(t, "do"),
 		}
 		switch s.Do {
 		case Publish:
-			s.Messages = rapid.SliceOfN(message(), 1, 8).Draw(t, "messages")
+			s.Messages = rapid.SliceOfN(message(l), 1, 8).Draw(t, "messages")
 			s.Hold = milliseconds(t, "hold", []int{0, 0, 0, 3, 30})
 			s.Rollback = rapid.IntRange(0, 9).Draw(t, "roll back") == 9
 		case Kill, Stop:
@@ -112,21 +112,27 @@ func step(l Limits, relays int) *rapid.Generator[Step] {
 	})
 }
 
-func message() *rapid.Generator[Message] {
+func message(l Limits) *rapid.Generator[Message] {
 	return rapid.Custom(func(t *rapid.T) Message {
 		return Message{
 			Topic: rapid.SampledFrom(topics).Draw(t, "topic"),
 			Key:   rapid.SampledFrom([]string{"", "k1", "k1", "k2", "k3"}).Draw(t, "key"),
 			Delay: milliseconds(t, "delay", []int{0, 0, 0, 0, 10, 80}),
 			TTL:   milliseconds(t, "ttl", []int{0, 0, 0, 0, 0, 0, 100}),
-			Work:  milliseconds(t, "work", []int{0, 1, 3, 10, 40}),
-			Fates: rapid.SliceOfN(fate(), 0, 4).Draw(t, "fates"),
+			Work:  milliseconds(t, "work", []int{0, 1, 3, 10, 40, 200}),
+			Fates: rapid.SliceOfN(fate(l), 0, 4).Draw(t, "fates"),
 		}
 	})
 }
 
-func fate() *rapid.Generator[Fate] {
-	return rapid.SampledFrom([]Fate{Fails, Fails, FailsForGood, FailsAWhile, IsAway, Panics, IsDropped})
+func fate(l Limits) *rapid.Generator[Fate] {
+	return rapid.Custom(func(t *rapid.T) Fate {
+		f := rapid.SampledFrom([]Fate{Fails, Fails, FailsForGood, FailsAWhile, IsAway, Panics, IsDropped}).Draw(t, "fate")
+		if f == IsAway && !l.Waits && rapid.IntRange(0, 9).Draw(t, "stays away") != 9 {
+			return Fails
+		}
+		return f
+	})
 }
 
 func milliseconds(t *rapid.T, what string, choices []int) time.Duration {

@@ -31,6 +31,10 @@ type Tx interface {
 // relay takes is a lease and the rests of a breaker.
 const patience = 2 * time.Minute
 
+// eventsMost is how long the longest history gets, several times over. A store that hands out the same messages over
+// and over goes beyond it.
+const eventsMost = 20_000
+
 // Play plays the plan and returns what the history checker finds. The error is that it could not be played: a
 // transaction failed, a relay gave up, or something is never delivered.
 func Play(ctx context.Context, box Outbox, plan Plan) (history.Report, error) {
@@ -122,6 +126,8 @@ func (p *player) drain(ctx context.Context) {
 			p.fail(fmt.Errorf("count what is left: %w", err))
 		case left == 0:
 			return
+		case p.memory.Len() > eventsMost:
+			p.fail(fmt.Errorf("deliveries without end: %d events, %d messages are left", p.memory.Len(), left))
 		case time.Now().After(deadline):
 			p.fail(fmt.Errorf("%d messages are not delivered within %v", left, patience))
 		}
