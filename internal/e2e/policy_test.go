@@ -1,0 +1,22 @@
+package e2e
+
+import (
+	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/history"
+)
+
+// policy is an order of keys as the relay, the checker and the handlers of a test know it.
+type policy struct {
+	relay   outbox.Order
+	history history.Order
+	// dooms tells whether a message that is to fail for good does so this time.
+	dooms func(d *outbox.Delivery) bool
+}
+
+func always(*outbox.Delivery) bool { return true }
+
+var policies = map[string]policy{
+	"":     {outbox.OrderSkip, history.Skip, always},
+	"skip": {outbox.OrderSkip, history.Skip, always},
+	"none": {outbox.OrderNone, history.None, always},
+}
