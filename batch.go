@@ -10,8 +10,9 @@ import (
 
 // batch is one call of DeliverBatch under way. It holds at most one message of a key: the head of a run. As
 // soon as that is settled for good, the run goes back to the lane's queue and its next message into another
-// batch; when it is not, the rest of the run ends with it. So the order of a key is kept within and across
-// batches, whatever part of them fails (TestBatchKeyOrder, TestBatchRandomFaults).
+// batch; when it holds its key, the rest of the run ends with it. So the order of a key is kept within and across
+// batches, whatever part of them fails (TestBatchKeyOrder, TestBatchRandomFaults). For a sink that pipelines it
+// holds a wave of each run, several messages in order, and the run goes on when all of them have their results.
 //
 // Each message gets exactly one result: the first that is reported, or what DeliverBatch returned. Reports
 // after that are ignored, those of others that are still being worked on are awaited, so nothing of a batch
@@ -20,6 +21,7 @@ type batch struct {
 	attempt
 	lane  *lane
 	items []batchItem
+	waves []wave // one for each run
 	ds    []*Delivery
 
 	mu        sync.Mutex
@@ -29,27 +31,29 @@ type batch struct {
 }
 
 type batchItem struct {
-	run
-	adm  admission
-	done bool
+	claim *heldClaim
+	at    int
+	wave  int
+	adm   admission
+	done  bool
 }
 
-// deliverBatch delivers the heads of the runs that may be sent now.
+// deliverBatch delivers the heads of the runs that may be sent now, and what may go with them.
 func (w *worker) deliverBatch(runs []run) {
 	l, now := w.lane, time.Now()
-	b := &batch{lane: l, items: make([]batchItem, 0, len(runs))}
-	var limit time.Duration // the longest of the messages'
+	b := &batch{lane: l, items: make([]batchItem, 0, len(runs)), waves: make([]wave, 0, len(runs))}
 	for _, r := range runs {
-		item, ok := l.admitRun(r, now)
-		if !ok {
-			continue
-		}
-		d := item.claim.ds[item.first]
-		b.items, b.ds = append(b.items, item), append(b.ds, d)
-		limit = max(limit, l.r.policies.of(d.Topic).timeout)
+		b.begin(r, now)
 	}
 	if len(b.items) == 0 {
 		return
+	}
+	if l.pipelines {
+		b.extend(now)
+	}
+	var limit time.Duration // the longest of the messages'
+	for _, d := range b.ds {
+		limit = max(limit, l.r.policies.of(d.Topic).timeout)
 	}
 	b.left = len(b.items)
 	b.attempt.batch, b.session, b.began, b.deadline = b, b.items[0].claim.session, now, now.Add(limit)
@@ -62,23 +66,6 @@ func (w *worker) deliverBatch(runs []run) {
 	b.end(err)
 }
 
-// admitRun finds the first message of a run that may be sent, and ends those that may not.
-func (l *lane) admitRun(r run, now time.Time) (batchItem, bool) {
-	for i := r.first; i != noMore; i = r.claim.after(i) {
-		adm, kind := l.admit(r.claim, i, now)
-		switch {
-		case adm == refused:
-			l.endRest(r.claim, i, kind)
-			return batchItem{}, false
-		case r.claim.ds[i].deliverable(now):
-			r.first = i
-			return batchItem{run: r, adm: adm}, true
-		}
-		l.spare(r.claim, i, adm)
-	}
-	return batchItem{}, false
-}
-
 // call runs the sink; a panic becomes its error.
 func (b *batch) call() (err error) {
 	defer recovered(&err)
@@ -88,15 +75,15 @@ func (b *batch) call() (err error) {
 // report is what the sink calls.
 func (b *batch) report(i int, err error) {
 	now := time.Now()
-	if !b.begin(i) {
+	if !b.take(i) {
 		return
 	}
 	defer b.reports.Done()
 	b.result(i, err, b.causeNow(now), now)
 }
 
-// begin takes a message's first result.
-func (b *batch) begin(i int) bool {
+// take takes a message's first result.
+func (b *batch) take(i int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if i < 0 || i >= len(b.items) {
@@ -119,36 +106,27 @@ func (b *batch) begin(i int) bool {
 func (b *batch) result(i int, err, cause error, now time.Time) {
 	l, it := b.lane, &b.items[i]
 	l.r.event(Event{Kind: EventResult, Destination: l.name, Delivery: b.ds[i], Took: now.Sub(b.began), Err: err})
-	kind := l.conclude(it.claim, it.first, it.adm, err, cause, now)
-	next := it.claim.after(it.first)
-	switch {
-	case next == noMore:
-	case kind.isFinal():
-		l.requeue(run{claim: it.claim, first: next})
-	default:
-		l.endRest(it.claim, next, behind(kind))
-	}
+	b.pass(it.wave, l.conclude(it.claim, it.at, it.adm, err, cause, now))
 }
 
-// end gives what the call returned to the messages that have no result, and waits for the reports of others.
-// A panic with several messages is nobody's yet: each of them is tried alone (TestBatchPanicIsolated).
+// end gives what the call returned to the messages that have no result, after the reports of others. A panic with
+// several messages is nobody's yet: each of them is tried alone (TestBatchPanicIsolated).
 func (b *batch) end(err error) {
 	now := time.Now()
 	cause := b.attempt.end(now)
 	rest := b.takeRest()
+	b.reports.Wait()
 	if err == nil {
 		err = ErrUnreported
 	}
 	var panicked *panicError
-	isolate := len(rest) > 1 && cause == nil && errors.As(err, &panicked)
-	for _, i := range rest {
-		if isolate {
-			b.retryAlone(i)
-		} else {
-			b.result(i, err, cause, now)
-		}
+	if len(rest) > 1 && cause == nil && errors.As(err, &panicked) {
+		b.isolate(rest)
+		return
 	}
-	b.reports.Wait()
+	for _, i := range rest {
+		b.result(i, err, cause, now)
+	}
 }
 
 // takeRest returns the messages without a result; from now on reports are ignored.
@@ -164,16 +142,6 @@ func (b *batch) takeRest() (rest []int) {
 	b.left = 0
 	return rest
 }
-
-func (b *batch) retryAlone(i int) {
-	it := &b.items[i]
-	b.lane.report(b.ds[i], it.adm, verdict{}, time.Time{})
-	b.lane.r.event(Event{Kind: EventResult, Destination: b.lane.name, Delivery: b.ds[i], Err: errBatchPanicked})
-	b.lane.requeue(run{claim: it.claim, first: it.first, alone: true})
-}
-
-// errBatchPanicked: the message will be tried alone at once.
-var errBatchPanicked = errors.New("the sink panicked with several messages in hand")
 
 // requeue puts a run back.
 func (l *lane) requeue(r run) {

@@ -70,18 +70,26 @@ type Rule struct {
 	OnExpired OnExpired
 }
 
-// Order is what becomes of a key's later messages when its oldest one fails.
+// Order is what becomes of a key when its head, the oldest message that is not delivered, fails. Under all but
+// OrderNone the messages of a key are delivered one after another, and later ones wait while the head is retried. The
+// head's topic decides, not that of those behind it. Messages without a key wait for nobody: for them OrderBlock and
+// OrderPark are OrderSkip. docs/order.md tells what each does in which case.
 type Order uint8
 
 const (
-	// OrderSkip delivers a key's messages one after another: later ones wait while the oldest is retried, and
-	// go on once it is dead.
+	// OrderSkip lets later messages go on once the head is dead.
 	OrderSkip Order = iota + 1
+	// OrderBlock retries the head until it is delivered, expires or is discarded by an operator: failing never
+	// makes it dead. What would make another message dead (a permanent error, the last attempt, a payload that
+	// cannot be read) is retried at the longest wait, RetryPolicy.Max.
+	OrderBlock
+	// OrderPark keeps the key held once the head is dead, until an operator redrives or discards it.
+	OrderPark
 	// OrderNone passes the key on and orders nothing.
 	OrderNone
 )
 
-var orderNames = [...]string{"", "skip", "none"}
+var orderNames = [...]string{"", "skip", "block", "park", "none"}
 
 func (o Order) String() string { return orderNames[o] }
 
@@ -193,5 +201,5 @@ func checkOrder(field string, o Order) error {
 	if o <= OrderNone {
 		return nil
 	}
-	return fieldError(field, strconv.Itoa(int(o)), "OrderSkip, OrderNone, or zero for the default")
+	return fieldError(field, strconv.Itoa(int(o)), "OrderSkip, OrderBlock, OrderPark, OrderNone, or zero for the default")
 }

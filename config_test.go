@@ -47,7 +47,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 		{Name: "nosink", Topics: []string{"z"}},
 	}, &outbox.Config{
 		PollInterval: -1, Lease: time.Millisecond, DrainTimeout: 2 * time.Hour, HandlerTimeout: 25 * time.Hour,
-		MaxAttempts: -1, Order: 3, Retry: outbox.RetryPolicy{Jitter: 2},
+		MaxAttempts: -1, Order: 9, Retry: outbox.RetryPolicy{Jitter: 2},
 		Rules: []outbox.Rule{{}, {Topics: []string{"a"}, OnExpired: 3, Order: 9, Timeout: -1, MaxAttempts: -1, Retry: &outbox.RetryPolicy{Base: -1}}},
 	})
 	got := fields(err)
@@ -123,7 +123,7 @@ func TestConfigFromEnv(t *testing.T) {
 
 func TestConfigFromEnvRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ value, says string }{
-		"LEASE": {"30", "unit"}, "POLL_INTERVAL": {"2h", "1h0m0s"}, "MAX_ATTEMPTS": {"-1", "unlimited"}, "ORDER": {"fifo", "skip"},
+		"LEASE": {"30", "unit"}, "POLL_INTERVAL": {"2h", "1h0m0s"}, "MAX_ATTEMPTS": {"-1", "unlimited"}, "ORDER": {"fifo", "skip, block, park or none"},
 		"DISABLE_RELAY": {"1", "true"}, "RETRY_JITTER": {"x", "number"}, "LAESE": {"30s", "OUTBOX_LEASE"},
 		"POLL_INTERVALL": {"1s", "OUTBOX_POLL_INTERVAL"},
 	} {
@@ -135,6 +135,18 @@ func TestConfigFromEnvRefuses(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 		})
+	}
+}
+
+// TestOrderNames: every order has the name that settings and rules use.
+func TestOrderNames(t *testing.T) {
+	for name, order := range map[string]outbox.Order{
+		"skip": outbox.OrderSkip, "block": outbox.OrderBlock, "park": outbox.OrderPark, "none": outbox.OrderNone,
+	} {
+		t.Setenv("OUTBOX_ORDER", name)
+		if c, err := outbox.ConfigFromEnv("OUTBOX_"); err != nil || c.Order != order || order.String() != name {
+			t.Errorf("%s is %v (%v), error %v", name, c.Order, order, err)
+		}
 	}
 }
 

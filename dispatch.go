@@ -28,7 +28,7 @@ type grip struct {
 type run struct {
 	claim *heldClaim
 	first int
-	alone bool // not in a batch with others
+	alone int // so many messages go one by one, in batches without others
 }
 
 const noMore = -1
@@ -44,7 +44,7 @@ func (c *heldClaim) after(i int) int {
 func (c *heldClaim) appendRuns(runs []run, p *policies) []run {
 	var last map[string]int // of each key: the run's last message so far
 	for i, d := range c.ds {
-		if d.Key == "" || p.of(d.Topic).order == OrderNone {
+		if !p.of(d.Topic).lines(d) {
 			runs = append(runs, run{claim: c, first: i})
 			continue
 		}
@@ -147,12 +147,12 @@ func (w *worker) take(runs []run, most int) []run {
 	}
 	for len(runs) < most && l.head < len(l.queue) {
 		r := l.queue[l.head]
-		if r.alone && len(runs) > 0 {
+		if r.alone > 0 && len(runs) > 0 {
 			break
 		}
 		l.queue[l.head] = run{}
 		l.head++
-		if runs = append(runs, r); r.alone {
+		if runs = append(runs, r); r.alone > 0 {
 			break
 		}
 	}
@@ -207,30 +207,29 @@ func (w *worker) deliverRun(r run) {
 		case adm == refused:
 			l.endRest(r.claim, i, kind)
 			return
-		case !r.claim.ds[i].deliverable(now):
-			l.spare(r.claim, i, adm)
-			continue
 		}
-		if kind := w.deliver(r.claim, i, adm, now); !kind.isFinal() {
-			l.endRest(r.claim, r.claim.after(i), behind(kind))
+		o := l.spare(r.claim, i, adm, now)
+		if o.Kind == 0 {
+			o = w.deliver(r.claim, i, adm, now)
+		}
+		if !o.frees() {
+			l.endRest(r.claim, r.claim.after(i), behind(o))
 			return
 		}
 	}
 }
 
-// isFinal: the next message of the key may be delivered, before the outcome is stored. If it never is, the message comes
+// frees: the next message of the key may be delivered, before the outcome is stored. If it never is, the message comes
 // again and ends as before. One that died might not: it may be accepted the next time, so those behind it wait until its
-// death is stored (TestDeathIsStoredFirst).
-func (k OutcomeKind) isFinal() bool {
-	return k == Delivered || k == Dropped || k == Expired
-}
+// death is stored (TestDeathIsStoredFirst), and for longer if it holds its key.
+func (o *Outcome) frees() bool { return o.Kind == Delivered || o.Kind == Dropped || o.Kind == Expired }
 
-// behind is what becomes of the messages behind one that was not settled for good.
-func behind(head OutcomeKind) OutcomeKind {
-	if head == Retried || head == Died {
+// behind is what becomes of the messages behind one that holds its key.
+func behind(head Outcome) OutcomeKind {
+	if head.Kind == Retried || head.Kind == Died {
 		return Unlisted
 	}
-	return head
+	return head.Kind
 }
 
 // admit tells whether a message may be sent now; if it is refused, kind is what becomes of it: nothing when
@@ -253,24 +252,35 @@ func (l *lane) endRest(c *heldClaim, i int, kind OutcomeKind) {
 	}
 }
 
-// spare ends a message without an attempt: it cannot be read, or its life is over.
-func (l *lane) spare(c *heldClaim, i int, adm admission) {
+// spare ends a message that is not to be delivered, without an attempt: its life is over, or it cannot be read. Of
+// others it returns the zero Outcome.
+func (l *lane) spare(c *heldClaim, i int, adm admission, now time.Time) Outcome {
 	d := c.ds[i]
-	l.report(d, adm, verdict{}, time.Time{})
-	o := Outcome{Kind: Died, Attempts: d.Attempt - 1, Class: ClassExpired, Text: "expired before it was delivered"}
-	switch {
-	case d.Unreadable != nil:
-		o.Class, o.Text = ClassDecode, d.Unreadable.Error()
-	case l.r.policies.of(d.Topic).onExpired != ExpiredDead:
-		l.finish(c, i, Outcome{Kind: Expired})
-		return
+	if d.deliverable(now) {
+		return Outcome{}
 	}
-	l.r.logDead(l, d, o)
+	l.report(d, adm, verdict{}, time.Time{})
+	p := l.r.policies.of(d.Topic)
+	var o Outcome
+	switch {
+	case !d.expired(now):
+		o = p.end(d, 0)
+		o.Class, o.Text = ClassDecode, d.Unreadable.Error()
+	case p.onExpired == ExpiredDead: // whatever the order, its key goes on
+		o = Outcome{Kind: Died, Class: ClassExpired, Text: "expired before it was delivered"}
+	default:
+		o = Outcome{Kind: Expired}
+	}
+	if o.Kind != Expired {
+		o.Attempts = d.Attempt - 1
+		l.r.logUnsent(l, d, o)
+	}
 	l.finish(c, i, o)
+	return o
 }
 
 // deliver makes one attempt.
-func (w *worker) deliver(c *heldClaim, i int, adm admission, now time.Time) OutcomeKind {
+func (w *worker) deliver(c *heldClaim, i int, adm admission, now time.Time) Outcome {
 	l, d := w.lane, c.ds[i]
 	p := l.r.policies.of(d.Topic)
 	a := &attempt{session: c.session, d: d, began: now, deadline: now.Add(p.timeout)}
@@ -301,12 +311,12 @@ func recovered(err *error) {
 }
 
 // conclude hands the result of an attempt to the breaker, the log and the settle loop.
-func (l *lane) conclude(c *heldClaim, i int, adm admission, err, cause error, now time.Time) OutcomeKind {
+func (l *lane) conclude(c *heldClaim, i int, adm admission, err, cause error, now time.Time) Outcome {
 	d := c.ds[i]
 	p := l.r.policies.of(d.Topic)
 	v := judge(err, cause, p, d)
 	v = v.charge(l.report(d, adm, v, now), err, p, d)
-	o := Outcome{Kind: v.kind, Delay: v.delay, Class: v.class, Text: v.text}
+	o := Outcome{Kind: v.kind, Delay: v.delay, Class: v.class, Text: v.text, Holds: v.holds}
 	if v.kind == Retried || v.kind == Died {
 		o.Attempts = d.Attempt
 		if !v.spent {
@@ -315,7 +325,7 @@ func (l *lane) conclude(c *heldClaim, i int, adm admission, err, cause error, no
 	}
 	l.r.logAttempt(l, d, o)
 	l.finish(c, i, o)
-	return v.kind
+	return o
 }
 
 // report tells the breaker how an admitted message ended, and the lane if that lets it go on.

@@ -16,8 +16,8 @@ import (
 // ConfigFromEnv reads the scalar settings from environment variables named prefix plus POLL_INTERVAL, LEASE,
 // DRAIN_TIMEOUT, HANDLER_TIMEOUT, MAX_ATTEMPTS, RETRY_BASE, RETRY_MAX, RETRY_JITTER, ORDER and DISABLE_RELAY;
 // the usual prefix is "OUTBOX_". Unset, empty and zero mean the default. Durations need a unit and may have days
-// (1d, 1d12h); MAX_ATTEMPTS may be "unlimited", RETRY_JITTER "off"; ORDER is skip or none; DISABLE_RELAY true or
-// false.
+// (1d, 1d12h); MAX_ATTEMPTS may be "unlimited", RETRY_JITTER "off"; ORDER is skip, block, park or none;
+// DISABLE_RELAY true or false.
 //
 // All problems come in one error. Other programs, stores among them, read variables with the same prefix, so a
 // name that is not in the list above is only refused when it looks like a misspelling of one that is: at most
@@ -121,7 +121,7 @@ func orderSetting(to *Order) func(string) error {
 				return nil
 			}
 		}
-		return errors.New("must be skip or none")
+		return errors.New("must be skip, block, park or none")
 	}
 }
 

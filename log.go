@@ -39,9 +39,19 @@ func (r *running) logAttempt(l *lane, d *Delivery, o Outcome) {
 	}
 }
 
+// logUnsent says why a message was not delivered although its turn had come.
+func (r *running) logUnsent(l *lane, d *Delivery, o Outcome) {
+	if o.Kind == Died {
+		r.logDead(l, d, o)
+		return
+	}
+	r.log.Warn("message cannot be delivered, will be retried", append(messageAttrs(l, d),
+		slog.String("class", o.Class), slog.String("error", o.Text), slog.Duration("retry_in", o.Delay))...)
+}
+
 func (r *running) logDead(l *lane, d *Delivery, o Outcome) {
 	r.log.Error("message is dead", append(messageAttrs(l, d),
-		slog.String("class", o.Class), slog.String("error", o.Text))...)
+		slog.String("class", o.Class), slog.String("error", o.Text), slog.Bool("holds_key", o.Holds))...)
 }
 
 // fenced counts and tells that a result came too late.

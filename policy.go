@@ -79,3 +79,15 @@ func (p *policies) unordered() TopicSet {
 func (p *policy) attempts(d *Delivery) int {
 	return cmp.Or(d.MaxAttempts, p.maxAttempts)
 }
+
+// lines reports whether the message stands in line with others of its key.
+func (p *policy) lines(d *Delivery) bool { return d.Key != "" && p.order != OrderNone }
+
+// end is the outcome of a message that another attempt would not help: dead, unless its key is blocked. It never
+// comes back sooner than was asked for.
+func (p *policy) end(d *Delivery, asked time.Duration) Outcome {
+	if p.order == OrderBlock && d.Key != "" {
+		return Outcome{Kind: Retried, Delay: max(p.retry.Max, asked)}
+	}
+	return Outcome{Kind: Died, Holds: p.order == OrderPark && d.Key != ""}
+}

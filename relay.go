@@ -43,7 +43,7 @@ import (
 //     does not claim. (TestSlotsBound, TestSlotsOfOne)
 //   - A run's messages are delivered one after another, by one worker or each in another batch, and a claim's
 //     messages of one key are one run, so a key has one delivery at a time. (TestKeyOneAtATime,
-//     TestBatchKeyOrder)
+//     TestBatchKeyOrder) A sink that pipelines has one wave of them at a time. (TestPipelineRandomFaults)
 //   - No message is sent unless the lease lasts at that moment, and a lost lease cancels what was sent.
 //     (TestLeaseExpires, TestLeaseSuspended)
 //   - Each message that was claimed gets exactly one outcome, unless its lease is lost or its handler never

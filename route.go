@@ -27,6 +27,7 @@ type laneSpec struct {
 	name       string
 	sink       Sink
 	batches    BatchSink // the sink, if it is one
+	pipelines  bool      // a call may have several messages of a key
 	topics     TopicSet
 	slots      int
 	batchSize  int
@@ -165,6 +166,9 @@ func (l *laneSpec) complete(routes []Route) {
 	slots := defaultSlots
 	if l.batches, _ = l.sink.(BatchSink); l.batches != nil {
 		slots = defaultBatchSlots
+	}
+	if p, ok := l.sink.(Pipeliner); ok {
+		l.pipelines = p.Pipelines()
 	}
 	l.slots = cmp.Or(l.slots, slots)
 	l.batchSize = cmp.Or(l.batchSize, defaultBatchSize)

@@ -18,7 +18,7 @@ type Sink interface {
 // error as Deliver returns it, from any goroutine. The slot is free at once, and the next message of its key
 // goes out with another call. Messages that are not reported when DeliverBatch returns have the returned error,
 // or ErrUnreported if that is nil; what is reported later or twice is ignored. One call's messages all have
-// different keys, unless their topic's order is none. ds belongs to the sink, the deliveries are read-only.
+// different keys, unless their topic's order is none or the sink is a Pipeliner that pipelines. ds belongs to the sink, the deliveries are read-only.
 //
 // The context ends at the longest time limit of the messages, when the lease is lost or when the relay stops;
 // DeliverBatch then returns without delay. If it panics with one message unreported, that one has failed; if
@@ -26,6 +26,20 @@ type Sink interface {
 type BatchSink interface {
 	Sink
 	DeliverBatch(ctx context.Context, ds []*Delivery, report func(i int, err error)) error
+}
+
+// Pipeliner is a BatchSink whose destination keeps the order of one call's messages by itself, and which may
+// declare that it does. Without that a key costs the time of a round trip for each of its messages, because the next
+// one is sent when the last one has been accepted.
+type Pipeliner interface {
+	BatchSink
+	// Pipelines is asked once, by NewRelay. If it is true, a call may have many messages of a key, in order, and
+	// the next call with that key comes when all of them have their results.
+	//
+	// What a failure may reorder: when a message fails, those behind it in the same call may have been accepted
+	// already. They are delivered, and the failed one comes after them when it is retried, whatever the topic's
+	// Order. Messages behind the call's own wait, as they do behind any head that failed.
+	Pipelines() bool
 }
 
 // Pinger is a Sink whose destination can be asked whether it is there. After Unavailable the relay asks, at

@@ -121,6 +121,9 @@ type Outcome struct {
 	Delay    time.Duration // for Retried: from the database's now
 	Class    string        // for Retried and Died: the error's class
 	Text     string        // the error's text, or why it was dropped; stores cut it and make it valid
+	// Holds, for Died: the message keeps its key held, so that younger ones wait until it is redriven or discarded.
+	// Without a key it means nothing.
+	Holds bool
 }
 
 // Settled is a store's answer to one Outcome.

@@ -24,6 +24,7 @@ const (
 type verdict struct {
 	kind  OutcomeKind
 	delay time.Duration
+	holds bool // dead, its key stays held
 	class string
 	text  string
 	says  probeResult
@@ -35,11 +36,13 @@ type verdict struct {
 //	result                          outcome                      attempt spent
 //	nil                             Delivered                    –
 //	Drop                            Dropped                      –
-//	Permanent                       Died                         yes
+//	Permanent                       Died (*)                     yes
 //	Unavailable                     GivenBack, breaker           no
 //	any, cancelled by ErrShutdown   GivenBack                    no
 //	any, cancelled by ErrLeaseLost  none: the claim is lost      no
-//	RetryAfter, any other           Retried, or Died at the last yes
+//	RetryAfter, any other           Retried, or Died (*) at last yes
+//
+// (*) as the order of its topic wants it: see policy.end.
 //
 // The breaker may know better whose fault it was: see charge.
 func judge(err, cause error, p *policy, d *Delivery) verdict {
@@ -51,7 +54,7 @@ func judge(err, cause error, p *policy, d *Delivery) verdict {
 	}
 	switch {
 	case IsPermanent(err):
-		return verdict{kind: Died, class: classOf(err, cause), text: err.Error(), says: saysAvailable, spent: true}
+		return spend(err, classOf(err, cause), p.end(d, 0))
 	case IsUnavailable(err):
 		return verdict{kind: GivenBack, text: err.Error(), says: saysUnavailable}
 	case errors.Is(cause, ErrLeaseLost):
@@ -64,19 +67,22 @@ func judge(err, cause error, p *policy, d *Delivery) verdict {
 
 // failed is the verdict on a failed attempt.
 func failed(err error, class string, p *policy, d *Delivery) verdict {
-	v := verdict{kind: Died, class: class, text: err.Error(), says: saysAvailable, spent: true}
-	if class == ClassTimeout {
-		v.says = saysLate
-	}
-	if d.Attempt >= p.attempts(d) {
-		return v
-	}
-	v.kind = Retried
 	delay, asked := RetryDelay(err)
+	if d.Attempt >= p.attempts(d) {
+		return spend(err, class, p.end(d, delay))
+	}
 	if !asked {
 		delay = p.retry.next(d.Attempt)
 	}
-	v.delay = delay
+	return spend(err, class, Outcome{Kind: Retried, Delay: delay})
+}
+
+// spend is the verdict on an attempt that was the message's.
+func spend(err error, class string, o Outcome) verdict {
+	v := verdict{kind: o.Kind, delay: o.Delay, holds: o.Holds, class: class, text: err.Error(), says: saysAvailable, spent: true}
+	if class == ClassTimeout {
+		v.says = saysLate
+	}
 	return v
 }
 

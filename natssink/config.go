@@ -37,6 +37,10 @@ type Config struct {
 	AckTimeout time.Duration
 	// MaxInFlight is how many messages may wait for their acknowledgement. Default 4,000, at most 100,000.
 	MaxInFlight int
+	// Pipeline sends the messages of a key one behind the other instead of waiting for each one's acknowledgement,
+	// which makes a key with many messages much faster. The stream stores what comes by one connection in order. What a
+	// failure may reorder: outbox.Pipeliner. Default off.
+	Pipeline bool
 	// RetryHorizon is how long after its first attempt a message may be sent again. Preflight warns when the
 	// stream's duplicate window is shorter. Default: that of outbox's default retry policy and attempts.
 	RetryHorizon time.Duration

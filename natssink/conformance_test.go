@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +28,15 @@ func TestConformanceUnnamed(t *testing.T) {
 		h.sink = open(t, h.server, Config{Topics: []string{"sinktest.>"}})
 		return h
 	})
+}
+
+// TestConformancePipelined: the order of a call is kept.
+func TestConformancePipelined(t *testing.T) {
+	for _, c := range sinktest.Cases() {
+		if strings.Contains(c.Name, "pipelines") {
+			t.Run(c.Name, func(t *testing.T) { c.Run(t, newHarness(t, Config{Pipeline: true})) })
+		}
+	}
 }
 
 // harness is a sink and a server of its own.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -244,5 +245,51 @@ func TestRelayForeignSubject(t *testing.T) {
 	}
 	if n := len(store.Dead()); n != len(foreign) || strings.Contains(log.String(), "unavailable") {
 		t.Errorf("%d of %d are dead, log:\n%s", n, len(foreign), log)
+	}
+}
+
+// counted counts the calls that a sink gets.
+type counted struct {
+	*Sink
+	calls atomic.Int64
+}
+
+func (c *counted) DeliverBatch(ctx context.Context, ds []*outbox.Delivery, report func(i int, err error)) error {
+	c.calls.Add(1)
+	return c.Sink.DeliverBatch(ctx, ds, report)
+}
+
+// TestRelayPipelines: the messages of one key are sent one by one, and in calls of many if the sink is told to pipeline.
+// They are stored in order either way.
+func TestRelayPipelines(t *testing.T) {
+	const n = 500
+	for _, pipeline := range []bool{false, true} {
+		t.Run(fmt.Sprint(pipeline), func(t *testing.T) {
+			h := newHarness(t, Config{Pipeline: pipeline})
+			store, log, sink := outboxtest.NewStore(), &syncBuffer{}, &counted{Sink: h.sink}
+			for i := range n {
+				publishOne(t, store, "k", i)
+			}
+			relay, err := outbox.NewRelay(store, outbox.To(sink), &outbox.Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := relay.RunUntilIdle(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			awaitDelivered(t, store, n, log)
+			if calls := sink.calls.Load(); pipeline && calls > 10 || !pipeline && calls < n {
+				t.Errorf("%d calls for %d messages", calls, n)
+			}
+			all, err := h.Stored(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, s := range all {
+				if len(all) != n || string(s.Payload) != fmt.Sprint(i) {
+					t.Fatalf("%d messages are stored, number %d is %s", len(all), i, s.Payload)
+				}
+			}
+		})
 	}
 }

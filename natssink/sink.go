@@ -33,7 +33,7 @@ type Sink struct {
 }
 
 var (
-	_ outbox.BatchSink   = (*Sink)(nil)
+	_ outbox.Pipeliner   = (*Sink)(nil)
 	_ outbox.Pinger      = (*Sink)(nil)
 	_ outbox.Preflighter = (*Sink)(nil)
 )
@@ -110,6 +110,9 @@ type Stats struct {
 
 // Stats returns the counts so far.
 func (s *Sink) Stats() Stats { return Stats{Duplicates: s.duplicates.Load()} }
+
+// Pipelines reports Config.Pipeline.
+func (s *Sink) Pipelines() bool { return s.cfg.Pipeline }
 
 // Deliver publishes one message and waits for its acknowledgement.
 func (s *Sink) Deliver(ctx context.Context, d *outbox.Delivery) error {

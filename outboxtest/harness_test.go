@@ -77,7 +77,7 @@ func (h *harness) Counts(context.Context) (storetest.Counts, error) {
 func (h *harness) Dead(context.Context) ([]storetest.Dead, error) {
 	var letters []storetest.Dead
 	for _, d := range h.store.Dead() {
-		letters = append(letters, storetest.Dead{ID: d.Message.ID, Attempts: d.Attempts, Class: d.Class, Text: d.Text})
+		letters = append(letters, storetest.Dead{ID: d.Message.ID, Attempts: d.Attempts, Class: d.Class, Text: d.Text, Holds: d.Holds})
 	}
 	return letters, nil
 }

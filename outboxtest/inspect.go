@@ -57,6 +57,7 @@ type DeadLetter struct {
 	PublishedAt time.Time
 	Attempts    int
 	Class, Text string // of the last error
+	Holds       bool   // its key: younger messages wait until it is redriven or discarded
 }
 
 // Dead lists the dead letters in publish order.
@@ -75,7 +76,7 @@ func (s *Store) Dead() []DeadLetter {
 	for i, r := range rows {
 		letters[i] = DeadLetter{
 			Message: r.Message, Seq: r.seq, PublishedAt: r.publishedAt,
-			Attempts: r.attempts, Class: r.class, Text: r.text,
+			Attempts: r.attempts, Class: r.class, Text: r.text, Holds: r.holds,
 		}
 	}
 	return letters

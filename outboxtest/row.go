@@ -24,7 +24,7 @@ type row struct {
 	expiresAt   time.Time // zero: never
 	state       state
 	availableAt time.Time // of a waiting one
-	holds       bool      // a waiting one holds its key: it has been claimed before
+	holds       bool      // a waiting one holds its key: it has been claimed before; a dead one: it is parked
 	attempts    int
 	class, text string // of the last failure
 
@@ -39,7 +39,7 @@ func (r *row) isDue(now time.Time) bool {
 
 // holdsKey reports whether younger messages of the key must wait for this one.
 func (r *row) holdsKey() bool {
-	return r.state == ready || r.state == waiting && r.holds
+	return r.state == ready || r.holds
 }
 
 // postpone makes the message wait until t, never longer than it lives.

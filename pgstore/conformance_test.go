@@ -98,7 +98,7 @@ func (h *harness) Counts(ctx context.Context) (c storetest.Counts, err error) {
 }
 
 func (h *harness) Dead(ctx context.Context) ([]storetest.Dead, error) {
-	rows, err := h.pool.Query(ctx, "select id, attempts, error_class, last_error from outbox.dead order by seq")
+	rows, err := h.pool.Query(ctx, "select id, attempts, error_class, last_error, holds from outbox.dead order by seq")
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ type lane struct {
 	floor      int64
 	alone      int64 // below it the windows of other relays say nothing to this lane
 	window     int
+	grown      bool // the window: it is larger than what is asked for, because the last ones brought little
 	due        duePass
 	keys       *skippedKeys
 	offered    []int64 // found by the sweep
@@ -79,6 +80,9 @@ func (l *lane) next(limit int, wakes uint64) probe {
 	if wakes != l.wakes {
 		l.wakes = wakes
 		l.keys.wake()
+	}
+	if !l.grown {
+		l.window = 0
 	}
 	l.window = min(max(l.window, limit), maxWindow)
 	return probe{
@@ -178,9 +182,9 @@ func (l *lane) advanceFloor(p probe, r *result, limit int) {
 	}
 	switch {
 	case *r.claimed >= limit:
-		l.window = limit
+		l.grown = false
 	case 4**r.yielded < 3**r.scanned:
-		l.window = min(2*p.window, maxWindow)
+		l.window, l.grown = min(2*p.window, maxWindow), true
 	}
 }
 

@@ -150,12 +150,20 @@ func (st *settlement) partsCall(indexes []int, answer *partsAnswer) call {
 	for to, i := range indexes {
 		o := &st.outcomes[i]
 		claims[to], tokens[to], seqs[to], delays[to] = o.Claim.ID, o.Claim.Token, o.Seq, o.Delay.Microseconds()
-		kinds[to], attempts[to] = o.Kind.String(), int32(o.Attempts)
+		kinds[to], attempts[to] = kindOf(o), int32(o.Attempts)
 		classes[to], texts[to] = storable(o.Class), storable(o.Text)
 	}
 	notify := st.store.cfg.Notify != NotifyOff
 	return call{st.store.sql.settle,
 		[]any{st.relay, claims, tokens, seqs, kinds, attempts, delays, classes, texts, notify}, answer.scan}
+}
+
+// kindOf is the outcome's kind as outbox.settle knows it: a dead message that holds its key is parked.
+func kindOf(o *outbox.Outcome) string {
+	if o.Kind == outbox.Died && o.Holds {
+		return "parked"
+	}
+	return o.Kind.String()
 }
 
 // apply records the results of single messages. Keys that were released are continued by their lane.

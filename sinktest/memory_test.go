@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -143,6 +144,8 @@ func (m *memory) deliverEach(ctx context.Context, ds []*outbox.Delivery, report 
 	}
 	return nil
 }
+
+func (m *memory) Pipelines() bool { return true }
 
 func (m *memory) Ping(context.Context) error {
 	m.mu.Lock()
@@ -282,6 +285,24 @@ func wrongBatches() []wrong {
 				return m.deliverEach(ctx, ds, report)
 			}
 		}, []string{"an empty batch is no error"}},
+		{"mixes the messages of a call", func(r *rules) {
+			r.batch = func(m *memory, ctx context.Context, ds []*outbox.Delivery, report func(int, error)) error {
+				for i := len(ds) - 1; i >= 0; i-- {
+					report(i, m.Deliver(ctx, ds[i]))
+				}
+				return nil
+			}
+		}, []string{"a sink that pipelines keeps the order of a call"}},
+		{"sends what is behind a refused message first", func(r *rules) {
+			r.batch = func(m *memory, ctx context.Context, ds []*outbox.Delivery, report func(int, error)) error {
+				at := slices.IndexFunc(ds, func(d *outbox.Delivery) bool { return m.refuse(d) != nil })
+				for i := range ds {
+					i = (i + at + 1) % len(ds)
+					report(i, m.Deliver(ctx, ds[i]))
+				}
+				return nil
+			}
+		}, []string{"a sink that pipelines keeps the order of a call"}},
 		{"changes the message", func(r *rules) {
 			r.batch = func(m *memory, ctx context.Context, ds []*outbox.Delivery, report func(int, error)) error {
 				err := m.deliverEach(ctx, ds, report)

@@ -20,6 +20,7 @@ func Cases() []Case {
 		{"hostile headers are permanent and alone", hostileHeaders},
 		{"deliveries are not changed", deliveriesUnchanged},
 		{"an empty batch is no error", emptyBatch},
+		{"a sink that pipelines keeps the order of a call", pipelinedOrder},
 		{"many calls at a time", manyCalls},
 		{"an ended context is obeyed", endedContext},
 		{"away is unavailable", awayIsUnavailable},

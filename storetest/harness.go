@@ -49,6 +49,7 @@ type Dead struct {
 	Attempts int
 	Class    string
 	Text     string
+	Holds    bool // its key
 }
 
 // Features are what stores may do differently.

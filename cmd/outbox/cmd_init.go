@@ -96,7 +96,7 @@ routes:
 # What differs for some topics; the first rule that covers a topic decides.
 rules:
 #  - topics: ["billing.>"]
-#    order: none            # skip, none
+#    order: park            # skip, block, park, none
 #    max_attempts: 20       # or unlimited
 #    timeout: 10s
 #    retry: {base: 1s, max: 5m, jitter: 1}

@@ -19,6 +19,7 @@ const (
 	natsSubject     = "subject"
 	natsCreate      = "create"
 	natsSubjects    = "subjects"
+	natsPipeline    = "pipeline"
 	natsCredentials = "credentials_file"
 	natsCA          = "ca_file"
 )
@@ -33,6 +34,7 @@ func natsScheme() scheme {
 			{name: natsSubject, def: "{topic}", usage: "template of the subject, with {topic}, {key} and {header.NAME}"},
 			{name: natsCreate, def: "false", usage: "create the stream when it is missing", boolean: true},
 			{name: natsSubjects, usage: "subjects of the created stream, with commas between"},
+			{name: natsPipeline, def: "false", usage: "send the messages of a key without waiting for each one's acknowledgement; a failure may reorder them", boolean: true},
 			{name: natsCredentials, usage: "NATS credentials file, read at each connect"},
 			{name: natsCA, usage: "certificates of the authorities that servers are checked by"},
 		},
@@ -44,7 +46,8 @@ func natsScheme() scheme {
 func natsConfig(d *destination, env sinkEnv) *natssink.Config {
 	cfg := &natssink.Config{
 		Stream: d.options[natsStream], Subject: d.options[natsSubject], Create: d.options[natsCreate] == "true",
-		Topics: env.topics, Logger: env.log,
+		Pipeline: d.options[natsPipeline] == "true",
+		Topics:   env.topics, Logger: env.log,
 	}
 	if list := d.options[natsSubjects]; list != "" {
 		cfg.Subjects = strings.Split(list, ",")

@@ -72,7 +72,7 @@ func relaySettings() []setting {
 		{key: "retry.base", def: "1s", scope: scopeRelay, usage: "wait after the first failed attempt; it doubles", set: relay("retry_base")},
 		{key: "retry.max", def: "5m", scope: scopeRelay, usage: "longest wait between attempts", set: relay("retry_max")},
 		{key: "retry.jitter", def: "1", scope: scopeRelay, usage: "share of the wait that is random, or off", set: relay("retry_jitter")},
-		{key: "order", def: "skip", scope: scopeRelay, usage: "what becomes of a key when its oldest message fails: skip or none", set: relay("order")},
+		{key: "order", def: "skip", scope: scopeRelay, usage: "what becomes of a key when its oldest message fails: skip, block, park or none", set: relay("order")},
 		{key: "disable_relay", def: "false", scope: scopeRelay, boolean: true, usage: "deliver nothing", set: relay("disable_relay")},
 		{key: "settle_sync", def: "on", scope: scopeRelay, usage: "durability of settling: on, or off to commit it asynchronously", set: setSettleSync},
 		{key: "max_payload", def: "1MiB", scope: scopePublish, usage: "largest payload that is published, at most 64MiB", set: size(func(c *config, n int64) { c.store.MaxPayload = int(n) })},

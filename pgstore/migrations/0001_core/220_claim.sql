@@ -41,7 +41,7 @@ create function outbox.claim(
     out claimed      int,
     out floor        bigint,   -- where the next window starts
     out scanned      int,      -- rows of the window
-    out yielded      int,      -- of which candidates
+    out yielded      int,      -- of which candidates that the key rule let pass
     out due_at       timestamptz, -- the last due row looked at; null: there were no more
     out due_seq      bigint,
     out cut          boolean,  -- candidates were left for want of room
@@ -224,7 +224,7 @@ begin
           and (v_stop is null or m.topic !~ v_stop)
           and m.seq not in (select l.seq from listed l)
     ),
-    continued as materialized (
+    parked as materialized (
         select k.key, hashtext(k.key) in (select h.hash from held h) as held,
                least((select o.seq from outbox.waiting o
                       where o.key = k.key and o.holds
@@ -236,16 +236,21 @@ begin
                       where o.key = k.key and o.holds
                         and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
                         and (o.destination is null or o.destination = p_destination)
-                      order by o.seq limit 1),
-                     case when mixed or v_stop is not null then
-                         (select m.seq
-                          from (select m.seq, m.topic from outbox.message m
-                                where m.key = k.key and m.topic ~ v_dest and (v_free is null or m.topic !~ v_free)
-                                order by m.seq limit 1000) m
-                          where m.topic !~ v_take or m.topic ~ v_stop
-                          order by m.seq limit 1)
-                     end) as block
+                      order by o.seq limit 1)) as block
         from unnest(p_keys) k(key)
+    ),
+    continued as materialized (
+        select k.key, k.held,
+               least(k.block, case when mixed or v_stop is not null then
+                   (select m.seq
+                    from (select m.seq, m.topic from outbox.message m
+                          where m.key = k.key and m.seq < coalesce(k.block, v_floor)
+                            and m.topic ~ v_dest and (v_free is null or m.topic !~ v_free)
+                          order by m.seq limit 1000) m
+                    where m.topic !~ v_take or m.topic ~ v_stop
+                    order by m.seq limit 1)
+               end) as block
+        from parked k
     ),
     freed as materialized (
         select m.seq, k.key, m.topic, m.bytes
@@ -277,6 +282,31 @@ begin
         ) w
         limit 10000
     ),
+    -- Keys whose head nobody may take now, of a window that has grown because the last one brought little: their
+    -- rows would fill the batch again and again.
+    barred as materialized (
+        select k.key
+        from (
+            select w.key, min(w.seq) as lo from win w
+            where p_window > p_limit and w.eligible and w.key is not null
+            group by w.key
+        ) k
+        where (select o.seq from outbox.waiting o
+               where o.key = k.key and o.holds and o.seq < k.lo
+                 and (o.available_at > v_now or o.topic !~ v_take or o.topic ~ v_stop)
+                 and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
+                 and (o.destination is null or o.destination = p_destination)
+               order by o.seq limit 1) is not null
+           or (select o.seq from outbox.dead o
+               where o.key = k.key and o.holds and o.seq < k.lo
+                 and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
+                 and (o.destination is null or o.destination = p_destination)
+               order by o.seq limit 1) is not null
+    ),
+    open as materialized (
+        select w.seq, w.key, w.bytes from win w
+        where w.eligible and (w.key is null or w.key not in (select b.key from barred b))
+    ),
     cand as materialized (
         select c.source, c.seq, c.key, c.lapses, c.bytes,
                sum(c.bytes) over w <= p_bytes or p_oversized and row_number() over w = 1 as fits
@@ -294,7 +324,7 @@ begin
                 union all
                 select 3, f.seq, f.key, 0, f.bytes from freed f where v_stop is null or f.topic !~ v_stop
                 union all
-                select 4, w.seq, w.key, 0, w.bytes from win w where w.eligible
+                select 4, w.seq, w.key, 0, w.bytes from open w
             ) c
             order by c.source, c.seq
             limit p_limit
@@ -377,14 +407,15 @@ begin
     ),
     edge as materialized (
         select coalesce(
-            (select min(w.seq) from win w
-             where w.eligible and w.seq > coalesce((select max(t.seq) from taken t where t.source = 4), 0)),
+            (select min(w.seq) from open w
+             where w.seq > coalesce((select max(t.seq) from taken t where t.source = 4), 0)),
             (select max(w.seq) + 1 from win w),
             v_floor) as floor
     )
     select (select e.floor from edge e),
            (select count(*) from win),
-           (select count(*) from win w where w.eligible),
+           (select count(*) from open)
+               - (select count(*) from taken t where t.source = 4 and t.seq not in (select o.seq from ok o)),
            (select s.available_at from seen s),
            (select s.seq from seen s),
            coalesce((select count(*) >= p_limit or not bool_and(c.fits) from cand c), false)

@@ -1,4 +1,4 @@
--- Moves messages whose attempt failed: to waiting for another one, or to the dead.
+-- Moves messages whose attempt failed: to waiting for another one, or to the dead, parked ones with their key held.
 create function outbox.fail(
     failed bigint[], p_seqs bigint[], p_kinds text[], p_attempts int[], p_delays bigint[],
     p_classes text[], p_texts text[], now timestamptz
@@ -28,23 +28,23 @@ begin
         from m join o using (seq) where o.kind = 'retried'
     )
     insert into outbox.dead (seq, id, topic, key, payload, headers, dedup_key, max_attempts, broker_ttl,
-        expires_at, published_at, attempts, first_failed_at, failed_at, error_class, last_error, died_at)
+        expires_at, published_at, attempts, holds, first_failed_at, failed_at, error_class, last_error, died_at)
     select m.seq, m.id, m.topic, m.key, m.payload, m.headers, m.dedup_key, m.max_attempts, m.broker_ttl,
-        m.expires_at, m.published_at, o.attempts, now, now, o.class, o.text, now
-    from m join o using (seq) where o.kind = 'died';
+        m.expires_at, m.published_at, o.attempts, o.kind = 'parked' and m.key is not null, now, now, o.class, o.text, now
+    from m join o using (seq) where o.kind in ('died', 'parked');
 
     with w as (
         delete from outbox.waiting w
         using unnest(p_seqs, p_kinds) o(seq, kind)
-        where w.seq = o.seq and w.seq = any (failed) and o.kind = 'died'
+        where w.seq = o.seq and w.seq = any (failed) and o.kind in ('died', 'parked')
         returning w.*
     )
     insert into outbox.dead (seq, id, topic, key, payload, headers, dedup_key, max_attempts, broker_ttl,
-        expires_at, published_at, generation, attempts, lapses, destination, first_failed_at, failed_at,
+        expires_at, published_at, generation, attempts, lapses, holds, destination, first_failed_at, failed_at,
         error_class, last_error, died_at)
     select w.seq, w.id, w.topic, w.key, w.payload, w.headers, w.dedup_key, w.max_attempts, w.broker_ttl,
-        w.expires_at, w.published_at, w.generation, o.attempts, w.lapses, w.destination,
-        coalesce(w.first_failed_at, now), now, o.class, o.text, now
-    from w join unnest(p_seqs, p_attempts, p_classes, p_texts) o(seq, attempts, class, text) using (seq);
+        w.expires_at, w.published_at, w.generation, o.attempts, w.lapses, o.kind = 'parked' and w.key is not null,
+        w.destination, coalesce(w.first_failed_at, now), now, o.class, o.text, now
+    from w join unnest(p_seqs, p_kinds, p_attempts, p_classes, p_texts) o(seq, kind, attempts, class, text) using (seq);
 end
 $$;

@@ -10,7 +10,7 @@ create function outbox.settle(
     p_claims   bigint[],
     p_tokens   uuid[],
     p_seqs     bigint[],
-    p_kinds    text[],       -- delivered dropped expired retried died unlisted given_back
+    p_kinds    text[],       -- delivered dropped expired retried died parked unlisted given_back
     p_attempts int[],
     p_delays   bigint[],     -- microseconds
     p_classes  text[],
@@ -42,7 +42,7 @@ begin
 
     select array_agg(r.result order by r.n),
            array_agg(r.seq) filter (where r.result = 'settled' and r.kind in ('delivered', 'dropped', 'expired')),
-           array_agg(r.seq) filter (where r.result = 'settled' and r.kind in ('retried', 'died')),
+           array_agg(r.seq) filter (where r.result = 'settled' and r.kind in ('retried', 'died', 'parked')),
            array_agg(r.seq) filter (where r.result = 'settled' and r.kind in ('unlisted', 'given_back')),
            array_agg(r.seq) filter (where r.result = 'settled')
     into results, v_ended, v_moved, v_returned, v_gone
