@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Inspector tells how an outbox is doing. Its queries are bounded: they answer within about a second however many
+// Inspector tells how an outbox is doing, and repairs it. Its queries are bounded: they answer within about a second however many
 // messages there are, and take no lock that publishing, claiming or settling would wait for. All methods may be
 // called concurrently, without a relay.
 type Inspector interface {
@@ -16,6 +16,7 @@ type Inspector interface {
 	// Relays lists the registered relays, the oldest first, also those whose lease has lapsed and that no claim
 	// has removed yet.
 	Relays(ctx context.Context) ([]RelayStatus, error)
+	Operator
 }
 
 // Depth is how many messages there are of a kind: counted up to a bound, estimated above it.
@@ -64,6 +65,11 @@ type Status struct {
 	// Unhandled are topics that have ready messages and that no live relay delivers, the most frequent first, as
 	// far as the oldest and newest 10,000 ready messages tell. Their messages stay at the front, so they show.
 	Unhandled []TopicDepth
+	// HeldKeys are the keys that a message holds which failed or is dead, and HeldLongest the longest time since the
+	// first failure or death of one of them.
+	HeldKeys    Depth
+	HeldLongest time.Duration
+	Pauses      []Pause
 	// Horizon is what keeps vacuum from removing old row versions of this database for longer than five minutes.
 	Horizon *HorizonHolder
 }

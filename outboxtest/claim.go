@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/outboxrelay/outbox"
 )
@@ -18,6 +19,7 @@ type claim struct {
 	beat        int64     // the relay's heartbeat when it claimed
 	destination string
 	lapses      int
+	at          time.Time
 	rows        []*row
 }
 
@@ -66,7 +68,7 @@ func (b *box) list(p *pick, rows []*row, beat int64) outbox.Claim {
 	slices.SortFunc(rows, bySeq)
 	c := &claim{
 		id: b.rules.nextClaim(b), token: p.query.Token, relay: p.query.Relay,
-		beat: beat, destination: p.query.Destination, rows: rows,
+		beat: beat, destination: p.query.Destination, rows: rows, at: p.now,
 	}
 	ref := outbox.ClaimRef{ID: c.id, Relay: c.relay}
 	taken := outbox.Claim{Ref: ref}

@@ -22,9 +22,10 @@ type harness struct {
 	store    *Store
 	clock    *clock
 	patience time.Duration
-	// wrapStore and wrapTx come between the suite and the store.
-	wrapStore func(outbox.Store) outbox.Store
-	wrapTx    func(storetest.Tx) storetest.Tx
+	// wrapStore, wrapTx and wrapOperator come between the suite and the store.
+	wrapStore    func(outbox.Store) outbox.Store
+	wrapTx       func(storetest.Tx) storetest.Tx
+	wrapOperator func(outbox.Operator) outbox.Operator
 }
 
 func newHarness(r rules) *harness {
@@ -33,8 +34,9 @@ func newHarness(r rules) *harness {
 	s.box.rules = r
 	return &harness{
 		store: s, clock: c,
-		wrapStore: func(s outbox.Store) outbox.Store { return s },
-		wrapTx:    func(tx storetest.Tx) storetest.Tx { return tx },
+		wrapStore:    func(s outbox.Store) outbox.Store { return s },
+		wrapOperator: func(o outbox.Operator) outbox.Operator { return o },
+		wrapTx:       func(tx storetest.Tx) storetest.Tx { return tx },
 	}
 }
 
@@ -57,6 +59,8 @@ func (c *clock) advance(d time.Duration) {
 }
 
 func (h *harness) Open(testing.TB) outbox.Store { return h.wrapStore(h.store.Peer()) }
+
+func (h *harness) Operator(testing.TB) outbox.Operator { return h.wrapOperator(h.store.Peer()) }
 
 func (h *harness) Begin(context.Context) (storetest.Tx, error) {
 	return h.wrapTx(suiteTx{h.store.Begin()}), nil

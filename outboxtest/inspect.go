@@ -14,7 +14,7 @@ type Counts struct {
 	Dead    int
 	Claimed int // of the ready and waiting: held by a relay or given back
 
-	Delivered, Dropped, Expired int
+	Delivered, Dropped, Expired, Discarded int
 }
 
 // Counts counts now.
@@ -26,6 +26,7 @@ func (s *Store) Counts() Counts {
 		Delivered: b.ended[outbox.Delivered],
 		Dropped:   b.ended[outbox.Dropped],
 		Expired:   b.ended[outbox.Expired],
+		Discarded: b.discarded,
 	}
 	for _, r := range b.rows {
 		switch r.state {

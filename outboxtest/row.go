@@ -25,7 +25,9 @@ type row struct {
 	state       state
 	availableAt time.Time // of a waiting one
 	holds       bool      // a waiting one holds its key: it has been claimed before; a dead one: it is parked
+	diedAt      time.Time
 	attempts    int
+	generation  int
 	class, text string // of the last failure
 
 	claim   *claim
@@ -60,6 +62,7 @@ func (r *row) delivery(now time.Time, ref outbox.ClaimRef) *outbox.Delivery {
 		},
 		Seq:         r.seq,
 		Attempt:     r.attempts + 1,
+		Generation:  r.generation,
 		PublishedAt: r.publishedAt,
 		Claim:       ref,
 	}

@@ -30,6 +30,14 @@ type rules struct {
 	sameClaim func(a, b int) bool
 	// nextClaim returns the id of a new claim, never used before.
 	nextClaim func(b *box) int64
+	// heldLive: a live relay holds the message, so an operator leaves it alone.
+	heldLive func(b *box, r *row, now time.Time) bool
+	// fences: who lists a message that is discarded must not settle it any more.
+	fences func(b *box, r *row)
+	// honours: a settlement discards what an operator waits for.
+	honours func(op *operation, r *row) bool
+	// pauses: the pause covers a topic in a destination.
+	pauses func(p outbox.Pause, topic, destination string) bool
 }
 
 func soundRules() rules {
@@ -43,7 +51,8 @@ func soundRules() rules {
 			return c != nil && c.relay == ref.Relay && !c.relay.IsZero()
 		},
 		takes: func(p *pick, r *row) bool {
-			return r.isFree(p.box) && p.lane.Topics.Contains(r.Topic) && !p.query.Closed.Contains(r.Topic)
+			return r.isFree(p.box) && p.lane.Topics.Contains(r.Topic) && !p.query.Closed.Contains(r.Topic) &&
+				!p.box.isPaused(r.Topic, p.query.Destination)
 		},
 		blocks: func(c *claim, key, destination string) bool {
 			return c.destination == destination && c.holds(key)
@@ -55,6 +64,18 @@ func soundRules() rules {
 		nextClaim: func(b *box) int64 {
 			b.lastClaim++
 			return b.lastClaim
+		},
+		heldLive: func(b *box, r *row, now time.Time) bool {
+			if r.claim == nil {
+				return false
+			}
+			holder := b.relays[r.claim.relay]
+			return holder != nil && !b.rules.lapsed(holder, now)
+		},
+		fences:  func(b *box, r *row) { b.takeFrom(r.claim, r) },
+		honours: func(op *operation, r *row) bool { return op.report.Waiting && op.awaited[r.seq] },
+		pauses: func(p outbox.Pause, topic, destination string) bool {
+			return p.Topic != "" && outbox.MatchTopic(p.Topic, topic) || p.Destination != "" && p.Destination == destination
 		},
 	}
 }

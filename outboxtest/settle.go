@@ -60,6 +60,7 @@ func (t *settlement) settle(o outbox.Outcome) outbox.Settled {
 	key := r.heldKey
 	t.box.unlist(r)
 	t.apply(o, c, r)
+	t.box.honour(r)
 	t.wakes = t.wakes || key != "" && t.box.othersWaitFor(key, c)
 	return outbox.SettledNow
 }
@@ -74,7 +75,7 @@ func (t *settlement) apply(o outbox.Outcome, c *claim, r *row) {
 		r.postpone(t.now.Add(o.Delay))
 	case outbox.Died:
 		r.fail(o)
-		r.state, r.holds = dead, o.Holds && r.Key != ""
+		r.state, r.holds, r.diedAt = dead, o.Holds && r.Key != "", t.now
 	case outbox.Unlisted: // ready again, and one that waited holds its key since its first claim
 	case outbox.GivenBack:
 		t.giveBack(c, r)
@@ -89,7 +90,7 @@ func (r *row) fail(o outbox.Outcome) {
 func (t *settlement) giveBack(from *claim, r *row) {
 	c := t.back[from]
 	if c == nil {
-		c = &claim{id: t.box.rules.nextClaim(t.box), destination: from.destination, lapses: from.lapses}
+		c = &claim{id: t.box.rules.nextClaim(t.box), destination: from.destination, lapses: from.lapses, at: t.now}
 		t.back[from] = c
 		t.box.claims[c.id] = c
 	}

@@ -60,14 +60,17 @@ type box struct {
 	dedupWindow time.Duration
 	rules       rules
 
-	mu        sync.Mutex
-	lastSeq   int64
-	lastClaim int64
-	rows      map[int64]*row // committed, and undelivered or dead
-	claims    map[int64]*claim
-	relays    map[outbox.ID]*relay
-	names     map[name]*reservation
-	ended     map[outbox.OutcomeKind]int
-	notified  uint64
-	wake      chan struct{} // closed and replaced by every notification
+	mu         sync.Mutex
+	lastSeq    int64
+	lastClaim  int64
+	rows       map[int64]*row // committed, and undelivered or dead
+	claims     map[int64]*claim
+	relays     map[outbox.ID]*relay
+	names      map[name]*reservation
+	ended      map[outbox.OutcomeKind]int
+	discarded  int
+	pauses     []outbox.Pause
+	operations []*operation // the id is the place, from 1
+	notified   uint64
+	wake       chan struct{} // closed and replaced by every notification
 }

@@ -27,7 +27,7 @@ func TestSuiteFindsWrongStores(t *testing.T) {
 	var mu sync.Mutex
 	finds := map[string]bool{}
 	t.Run("wrong", func(t *testing.T) {
-		for _, w := range slices.Concat(wrongRules(), wrongStores(), wrongParks(), wrongTransactions()) {
+		for _, w := range slices.Concat(wrongRules(), wrongStores(), wrongParks(), wrongTransactions(), wrongOperators()) {
 			t.Run(w.fault, func(t *testing.T) {
 				t.Parallel()
 				failed := failures(t, w.plant)

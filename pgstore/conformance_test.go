@@ -65,6 +65,8 @@ func newHarness(t *testing.T, settings []string) *harness {
 
 func (h *harness) Open(t testing.TB) outbox.Store { return newStore(t, h.url, nil) }
 
+func (h *harness) Operator(t testing.TB) outbox.Operator { return newStore(t, h.url, nil) }
+
 func (h *harness) Begin(ctx context.Context) (storetest.Tx, error) {
 	tx, err := h.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite})
 	return suiteTx{tx, h.pub}, err

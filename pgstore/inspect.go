@@ -25,6 +25,8 @@ var (
 	statusTopicsSQL string
 	//go:embed queries/status_horizon.sql
 	statusHorizonSQL string
+	//go:embed queries/status_keys.sql
+	statusKeysSQL string
 	//go:embed queries/relays.sql
 	relaysSQL string
 )
@@ -109,6 +111,12 @@ func (s *Store) look(ctx context.Context, tx pgx.Tx, st *outbox.Status, first *s
 		return err
 	}
 	st.Destinations = destinations(st.Relays)
+	if err = s.heldKeys(ctx, tx, st); err != nil {
+		return err
+	}
+	if st.Pauses, err = s.pauses(ctx, tx); err != nil {
+		return err
+	}
 	if st.Unhandled, err = s.unhandled(ctx, tx, st.Relays); err != nil {
 		return err
 	}

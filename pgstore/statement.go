@@ -25,6 +25,8 @@ type statements struct {
 	settleDelivered, settle               statement
 	beat, holders                         statement
 	expireDedup, notify                   statement
+	redrive, retry, discard, discardHeld  statement
+	pause, resume                         statement
 }
 
 func newStatements(schema string) (*statements, error) {
@@ -42,6 +44,7 @@ func newStatements(schema string) (*statements, error) {
 		interval_ = pgtype.IntervalOID
 		timestamp = pgtype.TimestamptzOID
 	)
+	change := []uint32{uuids, text, text, text, text, interval_, interval_, boolean, bigint, text, text, boolean, integer, integer, bigint}
 	s := &statements{}
 	for _, d := range []struct {
 		to     *statement
@@ -64,6 +67,12 @@ func newStatements(schema string) (*statements, error) {
 		{&s.holders, "holders", []uint32{uuid}},
 		{&s.expireDedup, "expire_dedup", []uint32{bigint}},
 		{&s.notify, "notify", []uint32{text}},
+		{&s.redrive, "redrive", change},
+		{&s.retry, "retry", change},
+		{&s.discard, "discard", change},
+		{&s.discardHeld, "discard_held", []uint32{bigint, interval_}},
+		{&s.pause, "pause", []uint32{text, text, text, text}},
+		{&s.resume, "resume", []uint32{text, text, text, text}},
 	} {
 		sql, err := queryFiles.ReadFile("queries/" + d.file + ".sql")
 		if err != nil {

@@ -57,7 +57,8 @@ work abandoned. Settings come from flags, the environment (OUTBOX_…), the file
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "write data as JSON")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return err })
 	root.AddCommand(a.runCommand(), a.initCommand(), a.migrateCommand(), a.publishCommand(), a.statusCommand(),
-		a.relaysCommand(), a.configCommand(), a.checkCommand(), a.healthCommand(), a.waitCommand(),
+		a.keysCommand(), a.whyCommand(), a.retryCommand(), a.redriveCommand("redrive"), a.redriveCommand("requeue"),
+		a.discardCommand(), a.pauseCommand(), a.resumeCommand(), a.relaysCommand(), a.configCommand(), a.checkCommand(), a.healthCommand(), a.waitCommand(),
 		a.demoCommand(), a.versionCommand())
 	return root
 }

@@ -82,6 +82,16 @@ func statusRows(st *outbox.Status) [][]string {
 	rows = append(rows, []string{"in flight", count(st.InFlight)},
 		[]string{"retrying", fmt.Sprintf("%s  scheduled %s  dead %s (+%s in the last hour)",
 			depth(st.Retrying), depth(st.Scheduled), depth(st.Dead), count(st.DeadLastHour))})
+	if st.HeldKeys.Messages > 0 {
+		keys := "keys"
+		if st.HeldKeys.Messages == 1 && !st.HeldKeys.AtLeast {
+			keys = "key"
+		}
+		rows = append(rows, []string{"blocked", fmt.Sprintf("%s %s, the longest for %s  → outbox keys", depth(st.HeldKeys), keys, age(st.HeldLongest))})
+	}
+	for _, p := range st.Pauses {
+		rows = append(rows, []string{"paused", pauseText(p) + "  → " + p.Release()})
+	}
 	for _, d := range st.Destinations {
 		rows = append(rows, []string{d.Name, fmt.Sprintf("%s in flight  %d of %d relays", count(d.InFlight), d.Relays, st.LiveRelays())})
 	}
@@ -143,6 +153,9 @@ type statusJSON struct {
 	InPerSecond           float64           `json:"in_per_second"`
 	OutPerSecond          float64           `json:"out_per_second"`
 	EmptyInSeconds        float64           `json:"empty_in_seconds,omitempty"`
+	BlockedKeys           depthJSON         `json:"blocked_keys"`
+	BlockedLongestSeconds float64           `json:"blocked_longest_seconds"`
+	Pauses                []pauseJSON       `json:"pauses"`
 	Destinations          []destinationJSON `json:"destinations"`
 	RelaysLive            int               `json:"relays_live"`
 	Relays                []relayJSON       `json:"relays"`
@@ -165,7 +178,7 @@ type unhandledJSON struct {
 func newStatus(st *outbox.Status) statusJSON {
 	j := statusJSON{st.Database, st.Schema, st.SchemaVersion, utc(st.At), newDepth(st.Ready), st.InFlight, newDepth(st.Retrying),
 		newDepth(st.Scheduled), newDepth(st.Dead), st.DeadLastHour, round(st.OldestEligible), st.InPerSecond, st.OutPerSecond,
-		round(st.EmptyIn()), []destinationJSON{}, st.LiveRelays(), []relayJSON{}, []unhandledJSON{}, warnings(st)}
+		round(st.EmptyIn()), newDepth(st.HeldKeys), round(st.HeldLongest), newPauses(st.Pauses), []destinationJSON{}, st.LiveRelays(), []relayJSON{}, []unhandledJSON{}, warnings(st)}
 	for _, d := range st.Destinations {
 		j.Destinations = append(j.Destinations, destinationJSON(d))
 	}

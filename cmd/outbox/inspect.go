@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/inwords"
 	"github.com/outboxrelay/outbox/pgstore"
 )
 
@@ -101,18 +101,4 @@ func depth(d outbox.Depth) string {
 	return count(d.Messages)
 }
 
-// age writes a duration as people say it: 41m, 6h02m, 3d04h.
-func age(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	case d < time.Minute:
-		return d.Round(time.Second).String()
-	case d < time.Hour:
-		return fmt.Sprintf("%dm", int(d/time.Minute))
-	case d < day:
-		return fmt.Sprintf("%dh%02dm", int(d/time.Hour), int(d%time.Hour/time.Minute))
-	}
-	return fmt.Sprintf("%dd%02dh", int(d/day), int(d%day/time.Hour))
-}
+func age(d time.Duration) string { return inwords.Age(d) }

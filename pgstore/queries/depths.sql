@@ -4,7 +4,7 @@ with held as materialized (
     select u.seq from outbox.claim c cross join lateral unnest(c.seqs) u(seq) where c.relay is not null
 ), found as materialized (
     select (select true from outbox.message m where m.seq = h.seq limit 1) as ready,
-           (select w.attempts > 0 from outbox.waiting w where w.seq = h.seq limit 1) as failed
+           (select w.attempts > 0 or w.generation > 0 from outbox.waiting w where w.seq = h.seq limit 1) as failed
     from held h
 ), held_counts as (
     select count(*) filter (where ready) as ready, count(*) filter (where failed) as retrying,
@@ -13,8 +13,9 @@ with held as materialized (
 ), ready as (
     select count(*) as n from (select from outbox.message limit 100001) m
 ), waiting as (
-    select count(*) filter (where w.attempts > 0) as retrying, count(*) filter (where w.attempts = 0) as scheduled
-    from (select attempts from outbox.waiting limit 100001) w
+    select count(*) filter (where w.attempts > 0 or w.generation > 0) as retrying,
+           count(*) filter (where w.attempts = 0 and w.generation = 0) as scheduled
+    from (select w.attempts, w.generation from outbox.waiting w limit 100001) w
 ), dead as (
     select count(*) as n, count(*) filter (where d.died_at > clock_timestamp() - interval '1 hour') as last_hour
     from (select died_at from outbox.dead limit 100001) d

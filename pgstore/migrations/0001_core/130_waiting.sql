@@ -35,6 +35,7 @@ create table outbox.waiting (
 );
 create index waiting_available on outbox.waiting (available_at, seq);
 create index waiting_key on outbox.waiting (key, seq) where key is not null and holds;
+create index waiting_id on outbox.waiting (id);
 
 comment on table outbox.waiting is 'Messages that are not to be delivered before available_at: scheduled, backing off, redriven, replayed.';
 comment on column outbox.waiting.holds is 'younger messages of the key wait for this one';

@@ -22,9 +22,17 @@ create table outbox.operation (
     reason      text,
     counts      jsonb not null default '{}',
     started_at  timestamptz not null default clock_timestamp(),
-    finished_at timestamptz
+    finished_at timestamptz,
+    constraint operation_state check (state in ('running', 'waiting', 'done')),
+    constraint operation_rate check (rate > 0)
 );
+create index operation_waiting on outbox.operation (id) where state = 'waiting';
 comment on table outbox.operation is 'What operators did: who, why, with what counts.';
+comment on column outbox.operation.filter is 'which messages; ages as times, ids also as seqs';
+comment on column outbox.operation.cursor is 'how far it has come: everything up to seq of the table has been looked at';
+comment on column outbox.operation.rate is 'messages a second, kept by whoever calls';
+comment on column outbox.operation.state is 'running: to be continued; waiting: a discard of messages in flight; done';
+comment on column outbox.operation.counts is 'matched, changed, held (by a live relay, so left alone)';
 
 create table outbox.setting (
     name  text primary key,

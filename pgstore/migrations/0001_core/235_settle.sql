@@ -87,6 +87,10 @@ begin
         perform outbox.give_back(p_claims, p_seqs, p_kinds, v_gone);
     end if;
 
+    if v_moved is not null or v_returned is not null then
+        perform outbox.discard_awaited(coalesce(v_moved, '{}') || coalesce(v_returned, '{}'));
+    end if;
+
     update outbox.claim c
     set seqs = outbox.seqs_without(c.seqs, v_gone), keys = outbox.keys_without(c.seqs, c.keys, v_gone)
     where c.id = any (p_claims) and c.token = any (p_tokens) and c.relay = p_relay;

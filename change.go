@@ -1,0 +1,181 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Operator shows what holds messages up, and releases them. Every change is recorded as an operation: who, why, which
+// messages, with what counts. All methods may be called concurrently, without a relay and beside running ones; no
+// change is ever seen half-done by a relay.
+type Operator interface {
+	// Keys lists what holds keys, the longest held first, at most limit (0: 100).
+	Keys(ctx context.Context, limit int) (Keys, error)
+	// Why explains why a message, or the first message of a key, is not delivered.
+	Why(ctx context.Context, q WhyQuery) (Why, error)
+	// Redrive delivers dead messages again: due now, attempts from 0, Generation one higher. Their keys are held from
+	// this moment on, so no younger message of a key passes.
+	Redrive(ctx context.Context, c Change) (ChangeReport, error)
+	// Retry makes messages due that wait for another attempt; their attempts stay. A scheduled message keeps its time
+	// unless it is named by its id.
+	Retry(ctx context.Context, c Change) (ChangeReport, error)
+	// Discard removes ready, waiting and dead messages; Change.Reason must say why. A message that a live relay holds is
+	// left alone and counted as held, unless Change.Wait.
+	Discard(ctx context.Context, c Change) (ChangeReport, error)
+	// Pause keeps all relays from claiming what the pause covers; its messages hold their keys. What is in delivery
+	// goes on.
+	Pause(ctx context.Context, p Pause) (ChangeReport, error)
+	// Resume ends exactly this pause. Changed is 0 when there is none.
+	Resume(ctx context.Context, p Pause) (ChangeReport, error)
+}
+
+// Filter says which messages are meant: those that all given fields match. Without any field it matches nothing and
+// is refused, unless All.
+type Filter struct {
+	IDs   []ID
+	Topic string // or a pattern
+	Key   string
+	Class string // of the last error
+	Text  string // a part of the last error
+	// OlderThan and NewerThan count from a dead message's death, and from the publishing of any other.
+	OlderThan, NewerThan time.Duration
+	All                  bool
+	// Limit is how many messages are changed at most. 0: no limit.
+	Limit int64
+}
+
+// isEmpty reports whether no field selects anything.
+func (f *Filter) isEmpty() bool {
+	return f.IDs == nil && f.Topic == "" && f.Key == "" && f.Class == "" && f.Text == "" && f.OlderThan == 0 && f.NewerThan == 0
+}
+
+// Change is a change of messages that match a filter, made in batches, each a transaction of its own. When it ends
+// early, by an error or a done context, what was changed stays changed and Continue goes on with the rest. The filter
+// means the messages that were there when the change began.
+type Change struct {
+	Filter
+	Actor  string // default: the database's user
+	Reason string
+	DryRun bool // only count, up to 100,000
+	Rate   int  // messages a second; 0: no limit
+	// Wait is for how long Discard waits for relays to let go of what they hold: a message is discarded as soon as its
+	// delivery has failed, before anybody can try it again. One that is delivered meanwhile is delivered.
+	Wait time.Duration
+	// Continue is an operation that has not come to its end; its filter, actor, reason and rate are used.
+	Continue int64
+	// Progress is called after each batch.
+	Progress func(ChangeReport)
+}
+
+// ChangeReport is what became of a change, its earlier parts included.
+type ChangeReport struct {
+	Operation int64 // its id; 0 for a dry run
+	Matched   int64
+	Changed   int64
+	Held      int64 // by live relays, and left alone
+	// More: it has not come to its end. Go on by Continue.
+	More bool
+	// Waiting: a discard with Change.Wait waits for relays to let go of what they hold.
+	Waiting bool
+}
+
+// Check reports with a *FieldError what is wrong with the change. Operators call it before anything else.
+func (c *Change) Check() error {
+	switch {
+	case c.Continue < 0:
+		return fieldError("Continue", fmt.Sprint(c.Continue), "must be the id of an operation")
+	case c.Rate < 0:
+		return fieldError("Rate", fmt.Sprint(c.Rate), "must be 1 or more messages a second, or 0 for no limit")
+	case c.Wait < 0:
+		return fieldError("Wait", c.Wait.String(), "must not be negative")
+	case c.Continue > 0 && (!c.isEmpty() || c.All || c.Limit != 0 || c.DryRun):
+		return fieldError("Continue", fmt.Sprint(c.Continue), "goes on with the filter that the operation has; give none")
+	case c.Continue > 0:
+		return nil
+	}
+	return c.Filter.check()
+}
+
+func (f *Filter) check() error {
+	switch {
+	case f.isEmpty() && !f.All:
+		return fieldError("Filter", "", "must have a field, or All")
+	case !f.isEmpty() && f.All:
+		return fieldError("All", "true", "excludes the other fields")
+	case f.IDs != nil && len(f.IDs) == 0, len(f.IDs) > maxFilterIDs:
+		return fieldError("IDs", fmt.Sprint(len(f.IDs)), fmt.Sprintf("must be 1 to %d ids", maxFilterIDs))
+	case f.OlderThan < 0:
+		return fieldError("OlderThan", f.OlderThan.String(), "must not be negative")
+	case f.NewerThan < 0:
+		return fieldError("NewerThan", f.NewerThan.String(), "must not be negative")
+	case f.Limit < 0:
+		return fieldError("Limit", fmt.Sprint(f.Limit), "must be 1 or more, or 0 for no limit")
+	}
+	for field, text := range map[string]string{"Key": f.Key, "Class": f.Class, "Text": f.Text} {
+		if strings.ContainsRune(text, 0) || strings.ToValidUTF8(text, "") != text {
+			return fieldError(field, text, "must be UTF-8 without NUL")
+		}
+	}
+	if f.Topic != "" {
+		return CheckPattern(f.Topic)
+	}
+	return nil
+}
+
+// maxFilterIDs bounds what one statement looks up one by one.
+const maxFilterIDs = 1000
+
+// Pause is a topic pattern or a destination that no relay claims from.
+type Pause struct {
+	Topic, Destination string // one of them
+	Actor              string // default: the database's user
+	Reason             string
+	At                 time.Time // when it began; not for Pause and Resume
+}
+
+// Check reports with a *FieldError what is wrong with the pause.
+func (p *Pause) Check() error {
+	switch {
+	case (p.Topic == "") == (p.Destination == ""):
+		return fieldError("Pause", p.Topic+p.Destination, "must name a topic or a destination, one of them")
+	case p.Topic != "":
+		return CheckPattern(p.Topic)
+	case strings.ContainsRune(p.Destination, 0) || strings.ToValidUTF8(p.Destination, "") != p.Destination:
+		return fieldError("Destination", p.Destination, "must be UTF-8 without NUL")
+	}
+	return nil
+}
+
+// covers reports whether messages of a topic are paused, when they go to these destinations.
+func (p *Pause) covers(topic string, destinations []string) bool {
+	if p.Topic != "" {
+		return MatchTopic(p.Topic, topic)
+	}
+	for _, d := range destinations {
+		if d == p.Destination {
+			return true
+		}
+	}
+	return false
+}
+
+// Release is the command that ends the pause.
+func (p *Pause) Release() string {
+	if p.Topic != "" {
+		return "outbox resume --topic " + shellWord(p.Topic)
+	}
+	return "outbox resume --destination " + shellWord(p.Destination)
+}
+
+// shellWord quotes a word for a shell, if it must be.
+func shellWord(word string) string {
+	plain := func(r rune) bool {
+		return r < 0x80 && isTokenByte(byte(r)) || strings.ContainsRune("./:@%+=,", r)
+	}
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

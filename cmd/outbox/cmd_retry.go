@@ -1,0 +1,21 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/outboxrelay/outbox/pgstore"
+)
+
+func (a *app) retryCommand() *cobra.Command {
+	return a.changeCommand(&cobra.Command{
+		Use:   "retry",
+		Short: "Try messages now that wait for their next attempt",
+		Long: `Try messages now that wait for their next attempt, instead of at the end of their backoff. Their attempts stay. Scheduled
+messages, which have not been tried yet, keep their time unless they are named by --id.
+
+` + filterHelp,
+		Example: `  # The receiver is repaired; nobody wants to wait five minutes for the backoff:
+  outbox retry --topic 'billing.>' --reason 'billing is back' --yes`,
+	}, &changeFlags{verb: "retry", done: "made due",
+		change: (*pgstore.Store).Retry})
+}

@@ -1,0 +1,262 @@
+package outboxtest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/outboxrelay/outbox"
+)
+
+var _ outbox.Operator = (*Store)(nil)
+
+// operation is what an operator did. In memory every change is made at once, so none has to be gone on with, but for
+// a discard that waits.
+type operation struct {
+	verb    string
+	report  outbox.ChangeReport
+	awaited map[int64]bool // messages to be discarded when they are settled
+}
+
+// Redrive delivers dead messages again. Change.Rate has no effect here, and the actor and reason are not kept.
+func (s *Store) Redrive(ctx context.Context, c outbox.Change) (outbox.ChangeReport, error) {
+	return s.change(ctx, "redrive", c, func(b *box, r *row) bool { return r.state == dead }, func(b *box, r *row) {
+		r.state, r.holds, r.availableAt = waiting, true, b.now()
+		r.attempts, r.generation = 0, r.generation+1
+	})
+}
+
+// Retry makes messages due that wait for another attempt. Change.Rate has no effect here.
+func (s *Store) Retry(ctx context.Context, c outbox.Change) (outbox.ChangeReport, error) {
+	return s.change(ctx, "retry", c, func(b *box, r *row) bool {
+		return r.state == waiting && !r.isDue(b.now()) && (r.attempts > 0 || c.IDs != nil)
+	}, func(b *box, r *row) { r.availableAt = b.now() })
+}
+
+// Discard removes messages. Change.Rate has no effect here.
+func (s *Store) Discard(ctx context.Context, c outbox.Change) (outbox.ChangeReport, error) {
+	if c.Reason == "" && c.Continue == 0 && !c.DryRun {
+		return outbox.ChangeReport{}, &outbox.FieldError{Field: "Reason", Bound: "must say why the messages are discarded"}
+	}
+	report, err := s.change(ctx, "discard", c, func(*box, *row) bool { return true }, nil)
+	if err != nil || report.Held == 0 || c.Wait == 0 || c.DryRun {
+		return report, err
+	}
+	return s.awaitDiscard(ctx, report, c)
+}
+
+// change applies do to all rows that match, oldest first; nil discards them.
+func (s *Store) change(ctx context.Context, verb string, c outbox.Change, open func(*box, *row) bool, do func(*box, *row)) (outbox.ChangeReport, error) {
+	if err := ctx.Err(); err != nil {
+		return outbox.ChangeReport{}, err
+	}
+	if err := c.Check(); err != nil {
+		return outbox.ChangeReport{}, err
+	}
+	b := s.box
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c.Continue > 0 {
+		if c.Continue > int64(len(b.operations)) || b.operations[c.Continue-1].verb != verb {
+			return outbox.ChangeReport{}, fmt.Errorf("%s: there is no operation %d of it", verb, c.Continue)
+		}
+		return b.operations[c.Continue-1].report, nil
+	}
+	op := &operation{verb: verb, awaited: map[int64]bool{}}
+	now := b.now()
+	for _, r := range b.sorted() {
+		if c.Limit > 0 && (op.report.Changed == c.Limit || c.DryRun && op.report.Matched == c.Limit) {
+			break
+		}
+		if open(b, r) && r.matches(c.Filter, now) {
+			b.changeRow(op, r, c.DryRun, do, now)
+		}
+	}
+	if !c.DryRun {
+		b.operations = append(b.operations, op)
+		op.report.Operation = int64(len(b.operations))
+		if op.report.Changed > 0 {
+			b.notify()
+		}
+	}
+	if c.Progress != nil {
+		c.Progress(op.report)
+	}
+	return op.report, nil
+}
+
+func (b *box) changeRow(op *operation, r *row, dryRun bool, do func(*box, *row), now time.Time) {
+	op.report.Matched++
+	held := do == nil && b.isHeldLive(r, now)
+	if held {
+		op.report.Held++
+	}
+	switch {
+	case dryRun:
+	case held:
+		op.awaited[r.seq] = true
+	case do == nil:
+		b.discard(r)
+		op.report.Changed++
+	default:
+		do(b, r)
+		op.report.Changed++
+	}
+}
+
+// sorted are all rows in publish order.
+func (b *box) sorted() []*row {
+	rows := make([]*row, 0, len(b.rows))
+	for _, r := range b.rows {
+		rows = append(rows, r)
+	}
+	slices.SortFunc(rows, bySeq)
+	return rows
+}
+
+// matches reports whether a filter means the row. Age counts from death, else from publishing.
+func (r *row) matches(f outbox.Filter, now time.Time) bool {
+	since := r.publishedAt
+	if r.state == dead {
+		since = r.diedAt
+	}
+	old := now.Sub(since)
+	return (f.IDs == nil || slices.Contains(f.IDs, r.ID)) &&
+		(f.Topic == "" || outbox.MatchTopic(f.Topic, r.Topic)) &&
+		(f.Key == "" || f.Key == r.Key) &&
+		(f.Class == "" || f.Class == r.class) &&
+		strings.Contains(r.text, f.Text) &&
+		(f.OlderThan == 0 || old >= f.OlderThan) &&
+		(f.NewerThan == 0 || old < f.NewerThan)
+}
+
+// isHeldLive reports whether a live relay holds the message.
+func (b *box) isHeldLive(r *row, now time.Time) bool {
+	return b.rules.heldLive(b, r, now)
+}
+
+// discard removes a message that no live relay holds. Whoever listed it is fenced, as by a takeover.
+func (b *box) discard(r *row) {
+	if r.claim != nil {
+		b.rules.fences(b, r)
+	}
+	delete(b.rows, r.seq)
+	b.discarded++
+}
+
+// honour discards a message that has just been settled, if an operator waits for it.
+func (b *box) honour(r *row) {
+	for _, op := range b.operations {
+		if b.rules.honours(op, r) && b.rows[r.seq] == r {
+			b.discard(r)
+			op.report.Changed++
+			op.report.Held--
+			delete(op.awaited, r.seq)
+		}
+	}
+}
+
+// awaitDiscard waits until the relays have let go of what they held.
+func (s *Store) awaitDiscard(ctx context.Context, report outbox.ChangeReport, c outbox.Change) (outbox.ChangeReport, error) {
+	const interval = 5 * time.Millisecond
+	b := s.box
+	deadline := time.Now().Add(c.Wait)
+	for {
+		report = b.discardAwaited(report.Operation, ctx.Err() == nil && time.Now().Before(deadline))
+		if c.Progress != nil {
+			c.Progress(report)
+		}
+		if !report.Waiting && report.Held > 0 && ctx.Err() != nil {
+			return report, fmt.Errorf("discard: %w", context.Cause(ctx))
+		}
+		if !report.Waiting {
+			return report, nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(interval):
+		}
+	}
+}
+
+// discardAwaited discards what nobody holds any more and goes on waiting for the rest, or gives up.
+func (b *box) discardAwaited(id int64, goOn bool) outbox.ChangeReport {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	op := b.operations[id-1]
+	for seq := range op.awaited {
+		r := b.rows[seq]
+		switch {
+		case r != nil && b.isHeldLive(r, b.now()):
+			continue
+		case r != nil:
+			b.discard(r)
+			op.report.Changed++
+			b.notify()
+		}
+		op.report.Held--
+		delete(op.awaited, seq)
+	}
+	op.report.Waiting = goOn && len(op.awaited) > 0
+	return op.report
+}
+
+// Pause keeps relays from claiming a topic pattern or a destination.
+func (s *Store) Pause(ctx context.Context, p outbox.Pause) (outbox.ChangeReport, error) {
+	return s.control(ctx, "pause", p, func(b *box, others []outbox.Pause) []outbox.Pause {
+		p.At = b.now()
+		others = append(others, p)
+		slices.SortFunc(others, func(a, b outbox.Pause) int {
+			return cmp.Or(cmp.Compare(a.Destination, b.Destination), cmp.Compare(a.Topic, b.Topic))
+		})
+		return others
+	})
+}
+
+// Resume ends a pause.
+func (s *Store) Resume(ctx context.Context, p outbox.Pause) (outbox.ChangeReport, error) {
+	return s.control(ctx, "resume", p, func(b *box, others []outbox.Pause) []outbox.Pause {
+		if len(others) == len(b.pauses) {
+			return nil
+		}
+		b.notify()
+		return others
+	})
+}
+
+// control changes the pauses; change is given those but the one that is meant, and returns nil for no change.
+func (s *Store) control(ctx context.Context, verb string, p outbox.Pause, change func(b *box, others []outbox.Pause) []outbox.Pause) (outbox.ChangeReport, error) {
+	if err := ctx.Err(); err != nil {
+		return outbox.ChangeReport{}, err
+	}
+	if err := p.Check(); err != nil {
+		return outbox.ChangeReport{}, err
+	}
+	b := s.box
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	others := slices.DeleteFunc(slices.Clone(b.pauses), func(o outbox.Pause) bool {
+		return o.Topic == p.Topic && o.Destination == p.Destination
+	})
+	if others == nil {
+		others = []outbox.Pause{}
+	}
+	pauses := change(b, others)
+	if pauses == nil {
+		return outbox.ChangeReport{}, nil
+	}
+	b.pauses = pauses
+	op := &operation{verb: verb, report: outbox.ChangeReport{Operation: int64(len(b.operations)) + 1, Matched: 1, Changed: 1}}
+	b.operations = append(b.operations, op)
+	return op.report, nil
+}
+
+// isPaused reports whether no lane of the destination may claim the topic.
+func (b *box) isPaused(topic, destination string) bool {
+	return slices.ContainsFunc(b.pauses, func(p outbox.Pause) bool {
+		return b.rules.pauses(p, topic, destination)
+	})
+}

@@ -1,0 +1,171 @@
+package outboxtest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/outboxrelay/outbox"
+)
+
+// Keys lists what holds keys, the longest held first.
+func (s *Store) Keys(ctx context.Context, limit int) (outbox.Keys, error) {
+	if err := ctx.Err(); err != nil {
+		return outbox.Keys{}, err
+	}
+	if limit = cmp.Or(limit, 100); limit < 1 || limit > 1000 {
+		return outbox.Keys{}, &outbox.FieldError{Field: "limit", Value: fmt.Sprint(limit), Bound: "must be 1 to 1000"}
+	}
+	b := s.box
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	keys := outbox.Keys{Pauses: slices.Clone(b.pauses)}
+	heads := map[string]bool{}
+	for _, r := range b.sorted() {
+		if r.Key == "" || heads[r.Key] || !r.holdsKey() || !b.mayHold(r.Topic) {
+			continue
+		}
+		heads[r.Key] = true
+		if h, ok := b.hold(r, now); ok {
+			keys.Holds = append(keys.Holds, h)
+		}
+	}
+	slices.SortStableFunc(keys.Holds, func(a, b outbox.KeyHold) int { return cmp.Compare(b.Age, a.Age) })
+	if len(keys.Holds) > limit {
+		keys.Holds, keys.More = keys.Holds[:limit], true
+	}
+	return keys, nil
+}
+
+// mayHold reports whether some live relay delivers the topic in order, or none lives.
+func (b *box) mayHold(topic string) bool {
+	return len(b.relays) == 0 || slices.ContainsFunc(b.destinations(topic), func(d string) bool { return b.isOrdered(topic, d) })
+}
+
+// destinations are those that live relays deliver a topic to.
+func (b *box) destinations(topic string) []string {
+	names := map[string]bool{}
+	for _, r := range b.relays {
+		for _, l := range r.info.Lanes {
+			if !b.rules.lapsed(r, b.now()) && l.Topics.Contains(topic) {
+				names[l.Destination] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// hold says how the first message of a key holds it; one that is to be delivered in its turn does not.
+func (b *box) hold(r *row, now time.Time) (outbox.KeyHold, bool) {
+	h := outbox.KeyHold{Key: r.Key, Topic: r.Topic, ID: r.ID, Seq: r.seq, Attempts: r.attempts, Class: r.class, Text: r.text,
+		Age: now.Sub(r.publishedAt)}
+	switch paused := slices.ContainsFunc(b.destinations(r.Topic), func(d string) bool { return b.isPaused(r.Topic, d) }); {
+	case r.state == dead:
+		h.State, h.Age = outbox.HoldParked, now.Sub(r.diedAt)
+	case b.isHeldLive(r, now):
+		h.State, h.Destination, h.Age = outbox.HoldInFlight, r.claim.destination, now.Sub(r.claim.at)
+		info := b.relays[r.claim.relay].info
+		h.Relay = fmt.Sprintf("%s/%d", info.Host, info.PID)
+		if h.Age < 5*time.Second && r.state == ready {
+			return h, false
+		}
+	case r.claim != nil:
+		h.State, h.Destination, h.Age = outbox.HoldLost, r.claim.destination, now.Sub(r.claim.at)
+	case paused:
+		h.State = outbox.HoldPaused
+	case r.state == ready:
+		return h, false
+	case r.isDue(now):
+		h.State = outbox.HoldDue
+	default:
+		h.State, h.NextTry = outbox.HoldRetrying, r.availableAt.Sub(now)
+	}
+	h.Behind, _ = b.around(r)
+	return h, true
+}
+
+// around counts the ready messages of the row's key behind and before it.
+func (b *box) around(r *row) (behind, before outbox.Depth) {
+	for _, o := range b.rows {
+		switch {
+		case o.Key != r.Key || o.state != ready:
+		case o.seq > r.seq:
+			behind.Messages++
+		case o.seq < r.seq:
+			before.Messages++
+		}
+	}
+	return behind, before
+}
+
+// Why explains why a message, or the first message of a key, is not delivered.
+func (s *Store) Why(ctx context.Context, q outbox.WhyQuery) (outbox.Why, error) {
+	if err := ctx.Err(); err != nil {
+		return outbox.Why{}, err
+	}
+	if err := q.Check(); err != nil {
+		return outbox.Why{}, err
+	}
+	b := s.box
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w := outbox.Why{Query: q, Pauses: slices.Clone(b.pauses)}
+	now := b.now()
+	for _, r := range b.relays {
+		if !b.rules.lapsed(r, now) {
+			w.LiveRelays++
+		}
+	}
+	var subject *row
+	for _, r := range b.sorted() {
+		if r.ID == q.ID || q.Key != "" && r.Key == q.Key && r.holdsKey() && b.mayHold(r.Topic) {
+			subject = r
+			break
+		}
+	}
+	if subject == nil {
+		return w, nil
+	}
+	w.Message = b.messageState(subject, now)
+	if subject.Key == "" {
+		return w, nil
+	}
+	w.Younger, w.Older = b.around(subject)
+	for _, r := range b.sorted() {
+		if r.Key == subject.Key && r.seq < subject.seq && r.holdsKey() && b.sharesOrder(r.Topic, subject.Topic) {
+			w.Head = b.messageState(r, now)
+			break
+		}
+	}
+	return w, nil
+}
+
+// sharesOrder reports whether two topics go to a destination in order.
+func (b *box) sharesOrder(one, other string) bool {
+	return len(b.relays) == 0 || slices.ContainsFunc(b.destinations(one), func(d string) bool {
+		return b.isOrdered(one, d) && b.isOrdered(other, d)
+	})
+}
+
+func (b *box) messageState(r *row, now time.Time) *outbox.MessageState {
+	m := &outbox.MessageState{ID: r.ID, Seq: r.seq, Topic: r.Topic, Key: r.Key, State: [...]string{"ready", "waiting", "dead"}[r.state],
+		Attempts: r.attempts, Generation: r.generation, Class: r.class, Text: r.text, PublishedAt: r.publishedAt,
+		Holds: r.Key != "" && r.holdsKey(), Destinations: b.destinations(r.Topic)}
+	switch r.state {
+	case waiting:
+		m.Due = r.availableAt.Sub(now)
+	case dead:
+		m.Died = now.Sub(r.diedAt)
+	}
+	if r.claim != nil {
+		m.Holder = &outbox.ClaimState{Destination: r.claim.destination, Claimed: now.Sub(r.claim.at), Live: b.isHeldLive(r, now)}
+		if holder := b.relays[r.claim.relay]; holder != nil {
+			m.Holder.Host, m.Holder.PID = holder.info.Host, holder.info.PID
+		}
+	}
+	return m
+}

@@ -1,0 +1,56 @@
+-- The next messages of one table that a filter means, by seq from a cursor on. Outside the claim lock: it reads at
+-- most p_rows rows and finds candidates; what is done with them looks again. Age counts from a message's death when
+-- it is dead, else from its publishing. (No second ORDER BY: it would read the whole page for the first few.)
+create function outbox.change_page(
+    p_verb text, p_table text, p_filter jsonb, p_after bigint, p_until bigint, p_rows int, p_limit int,
+    out seqs    bigint[],
+    out reached bigint -- null: the end of the table
+)
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_failed constant boolean := p_table <> 'message';
+begin
+    execute format($query$
+        with page as materialized (
+            select t.* from (
+                select t.seq, t.topic, t.key, %s as class, %s as text, %s as at, %s as open
+                from %s t
+                where t.seq > $1 and t.seq <= $2 %s %s
+                order by t.seq
+                limit $3
+            ) t
+        ), found as materialized (
+            select p.seq
+            from page p
+            where p.open
+              and ($5 is null or p.topic ~ $5)
+              and ($6 is null or p.key = $6)
+              and ($7 is null or p.class = $7)
+              and ($8 is null or position($8 in p.text) > 0)
+              and ($9 is null or p.at <= $9)
+              and ($10 is null or p.at > $10)
+            limit $4
+        )
+        select (select coalesce(array_agg(f.seq order by f.seq), '{}') from found f),
+               case when (select count(*) from found) = $4 then (select max(f.seq) from found f)
+                    when (select count(*) from page) = $3 then (select max(p.seq) from page p) end$query$,
+        case when v_failed then 't.error_class' else 'null::text' end,
+        case when v_failed then 't.last_error' else 'null::text' end,
+        case when p_table = 'dead' then 't.died_at' else 't.published_at' end,
+        -- A scheduled message keeps its time unless it is named.
+        case when p_verb = 'retry' then 't.available_at > clock_timestamp() and (t.attempts > 0 or $11 is not null)' else 'true' end,
+        case p_table when 'message' then 'outbox.message' when 'waiting' then 'outbox.waiting' when 'dead' then 'outbox.dead' end,
+        case when p_filter ? 'seqs' then 'and t.seq = any ($11)' end,
+        case when p_filter ? 'key' and p_table = 'message' then 'and t.key = $6' end)
+    into seqs, reached
+    using p_after, p_until, p_rows, p_limit,
+        outbox.topics_regexp(case when p_filter ? 'topic'
+            then jsonb_build_array(jsonb_build_object('in', true, 'pattern', p_filter ->> 'topic')) end),
+        p_filter ->> 'key', p_filter ->> 'class', p_filter ->> 'text',
+        (p_filter ->> 'before')::timestamptz, (p_filter ->> 'after')::timestamptz,
+        case when p_filter ? 'seqs' then array(select s.value::bigint from jsonb_array_elements_text(p_filter -> 'seqs') s(value)) end;
+end
+$$;
+comment on function outbox.change_page is 'Internal: the next messages that an operation means.';
+revoke execute on function outbox.change_page from public;

@@ -1,0 +1,90 @@
+-- What holds keys: messages that failed or are dead and hold them, messages in a relay's hands for longer than five
+-- seconds or in nobody's, and the first messages of paused topics among the oldest 10,000. Each source is read up to a
+-- bound; per key the oldest message counts.
+with lanes as materialized (
+    select l.key as destination, l.value ->> 'take' as take, l.value ->> 'free' as free
+    from outbox.relay r cross join lateral jsonb_each(r.destinations) l
+    where r.lease_until > clock_timestamp()
+), paused as materialized (
+    select c.take
+    from (select outbox.topics_regexp(jsonb_build_array(jsonb_build_object('in', true, 'pattern', p.name))) as take
+          from outbox.control p where p.scope = 'topic'
+          union
+          select l.take from outbox.control p join lanes l on l.destination = p.name where p.scope = 'destination') c
+    limit 1000
+), held as materialized (
+    select h.*
+    from (select c.relay, c.destination, c.claimed_at, u.seq
+          from outbox.claim c cross join lateral unnest(c.seqs, c.keys) u(seq, hash)
+          where u.hash is not null
+          limit 100000) h
+), source as materialized (
+    (select distinct on (w.key) w.key, w.seq
+     from (select w.key, w.seq from outbox.waiting w where w.key is not null and w.holds order by w.key, w.seq limit 100000) w
+     order by w.key, w.seq limit 1000)
+    union all
+    (select distinct on (d.key) d.key, d.seq
+     from (select d.key, d.seq from outbox.dead d where d.holds order by d.key, d.seq limit 100000) d
+     where d.key is not null
+     order by d.key, d.seq limit 1000)
+    union all
+    (select m.key, h.seq
+     from (select * from held h
+           where h.relay is null or h.claimed_at < clock_timestamp() - interval '5 seconds'
+           order by h.claimed_at limit 1000) h
+     cross join lateral (
+         select m.key from outbox.message m where m.seq = h.seq
+         union all
+         select w.key from outbox.waiting w where w.seq = h.seq
+         limit 1
+     ) m)
+    union all
+    (select distinct on (m.key) m.key, m.seq
+     from (select m.key, m.seq, m.topic from outbox.message m
+           where exists (select from paused) order by m.seq limit 10000) m
+     where m.key is not null and exists (select from paused p where m.topic ~ p.take)
+     order by m.key, m.seq limit 1000)
+), first as materialized (
+    select s.key, min(s.seq) as seq from source s group by s.key
+), found as materialized (
+    select f.key, x.*,
+           coalesce(h.claimed_at, x.since) as at,
+           case when x.dead then 'parked'
+                when h.relay is not null and r.id is not null then 'in flight'
+                when h.seq is not null then 'lost'
+                when exists (select from paused p where x.topic ~ p.take) then 'paused'
+                when x.available_at > clock_timestamp() then 'retrying'
+                else 'due' end as state,
+           h.destination, r.host, r.pid
+    from first f
+    cross join lateral (
+        select m.seq, m.id, m.topic, 0 as attempts, '' as class, '' as text, null::timestamptz as available_at,
+               m.published_at as since, false as dead
+        from outbox.message m where m.seq = f.seq
+        union all
+        select w.seq, w.id, w.topic, w.attempts, coalesce(w.error_class, ''), coalesce(w.last_error, ''), w.available_at,
+               coalesce(w.first_failed_at, w.failed_at, w.published_at), false
+        from outbox.waiting w where w.seq = f.seq
+        union all
+        select d.seq, d.id, d.topic, d.attempts, coalesce(d.error_class, ''), coalesce(d.last_error, ''), null,
+               d.died_at, true
+        from outbox.dead d where d.seq = f.seq
+        limit 1
+    ) x
+    left join lateral (select h.* from held h where h.seq = f.seq order by h.claimed_at limit 1) h on true
+    left join lateral (
+        select r.id, r.host, r.pid from outbox.relay r where r.id = h.relay and r.lease_until > clock_timestamp() limit 1
+    ) r on true
+    -- A topic that is delivered without order, or by nobody, holds nothing.
+    where not exists (select from lanes)
+       or exists (select from lanes l where x.topic ~ l.take and (l.free is null or x.topic !~ l.free))
+    order by coalesce(h.claimed_at, x.since)
+    limit $1
+)
+select f.key, f.state, f.topic, f.id, f.seq, f.attempts, f.class, f.text,
+       coalesce((extract(epoch from f.available_at - clock_timestamp()) * 1000000)::bigint, 0),
+       greatest((extract(epoch from clock_timestamp() - f.at) * 1000000)::bigint, 0),
+       coalesce(f.destination, ''), coalesce(f.host, ''), coalesce(f.pid, 0),
+       (select count(*) from (select from outbox.message m where m.key = f.key and m.seq > f.seq order by m.seq limit 10001) m)
+from found f
+order by f.at, f.seq

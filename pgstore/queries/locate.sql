@@ -1,0 +1,1 @@
+select l.seq from outbox.locate(array[$1::uuid]) l
