@@ -28,14 +28,19 @@ var brokenBy = map[string][]history.ViolationKind{
 	"a rolled back transaction is committed":     {history.Phantom},
 	"unlisted followers are forgotten":           {history.Lost},
 	"dropped messages are kept":                  {history.Duplicate},
+	"a parked message does not hold its key":     {history.Overtaken},
+	"redriven messages do not hold their keys":   {history.Overtaken},
+	"redriving keeps the attempts":               {history.Spent},
+	"a discard takes what a live relay holds":    {history.Revived},
+	"a paused topic holds no keys":               {history.Overtaken},
 }
 
 // TestSchedulesFindWrongStores: random schedules with the history checker find stores that break a promise, without
 // having been written for their faults.
 func TestSchedulesFindWrongStores(t *testing.T) {
-	const most = 60 // plans
+	const most = 100 // plans
 	planted := 0
-	for _, w := range slices.Concat(wrongRules(), wrongStores(), wrongTransactions()) {
+	for _, w := range slices.Concat(wrongRules(), wrongStores(), wrongParks(), wrongTransactions(), wrongOperators()) {
 		want := brokenBy[w.fault]
 		if want == nil {
 			continue
@@ -82,6 +87,8 @@ func (p played) Open(context.Context) (outbox.Store, func(), error) {
 }
 
 func (p played) Begin(ctx context.Context) (schedule.Tx, error) { return p.harness.Begin(ctx) }
+
+func (p played) Operator() outbox.Operator { return p.wrapOperator(p.store) }
 
 func (p played) Left(context.Context) (int, error) {
 	c := p.store.Counts()

@@ -210,7 +210,9 @@ func (m *message) pending(order Order) []span {
 		spans = append(spans, span{from, endAfter(ended, 0)})
 	}
 	for _, e := range m.redriven {
-		spans = append(spans, span{e.At, endAfter(ended, e.since())})
+		if until := m.publishing0().Until; until == 0 || e.At < until {
+			spans = append(spans, span{e.At, endAfter(ended, e.since())})
+		}
 	}
 	return spans
 }

@@ -6,7 +6,7 @@ type Order uint8
 
 const (
 	Skip  Order = iota // they wait while it is retried, and go on when it is dead
-	Block              // it is never dead, and they wait until it is accepted, expired or discarded
+	Block              // failing never makes it dead, and they wait until it is accepted, expired or discarded
 	Park               // they wait while it is dead too, until it is redriven and ends, or is discarded
 	None               // keys order nothing
 )
@@ -27,25 +27,31 @@ func (c *checker) policyOf(topic string) Order {
 	return c.Order(topic)
 }
 
-// surrendered: a message that blocks its key is retried for ever.
+// surrendered: a message that blocks its key is retried for as long as it lives. Without a key it blocks none.
 func (c *checker) surrendered(m *message) {
-	if c.policy(m) != Block {
+	p := m.publishing0()
+	if c.policy(m) != Block || p.Key == "" {
 		return
 	}
 	for _, s := range m.settlements {
-		if s.event().Outcome == OutcomeDied {
+		if s.event().Outcome == OutcomeDied && (p.Until == 0 || s.since() < p.Until) {
 			c.report(Surrendered, []*Event{m.publishing, s.event()}, "message %s, which blocks its key, was settled as dead by %s", m.id, s.event().Process)
 			return
 		}
 	}
 }
 
-// revived: nothing that an operator has discarded comes again, but from a claim that was made before.
+// revived: nothing that an operator has discarded comes again, and nothing is discarded that a relay holds while its
+// lease lasts.
 func (c *checker) revived(m *message) {
 	for _, e := range m.discarded {
 		for _, d := range m.deliveries {
-			if d.At > e.At && c.claimSaw(d) > e.At && !m.redrivenBetween(e.since(), d.At) {
-				c.report(Revived, []*Event{e, d.Event}, "message %s was discarded and then delivered by %s", m.id, d.Process)
+			switch {
+			case d.At > e.At && c.claimSaw(d) > e.At:
+				c.report(Revived, []*Event{e, d.Event}, "message %s was discarded and then claimed and delivered by %s", m.id, d.Process)
+				return
+			case d.At < e.since() && d.lastOpen > e.At && c.holds(d, e.At):
+				c.report(Revived, []*Event{d.Event, e, d.end}, "message %s was discarded while %s had it in flight, and its lease held", m.id, d.Process)
 				return
 			}
 		}

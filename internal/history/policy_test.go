@@ -38,7 +38,14 @@ func TestCheckOfPolicies(t *testing.T) {
 		{name: "the follower's own policy does not matter", options: byTopic, lines: strings.NewReplacer("publish m2", "publish m2 topic=park", "begin m2", "begin m2 topic=park").Replace(deadHead)},
 		{name: "block: it passes a head that must not be dead", want: []ViolationKind{Overtaken, Surrendered}, options: byTopic, lines: head("block")},
 		{name: "none: a head of a topic without order holds nothing", options: byTopic, lines: head("none")},
-		{name: "block: dead without a key", want: []ViolationKind{Surrendered}, options: Options{Order: all(Block)}, lines: `
+		{name: "block: dead after its life", options: Options{Order: all(Block)}, lines: `
+p publish m1 until=15
+p commit m1
+A begin m1
+A fail m1
+A settling m1 outcome=died
+A settled m1 outcome=died`},
+		{name: "block: dead without a key, which blocks none", options: Options{Order: all(Block)}, lines: `
 p publish u1
 p commit u1
 A begin u1
@@ -95,6 +102,24 @@ h discard m1
 A claim
 A begin m1
 A accept m1`},
+		{name: "discarded in flight", want: []ViolationKind{Revived}, lines: `
+p publish m1
+p commit m1
+A begin m1
+h discard m1 since=35
+A accept m1`},
+		{name: "discarded in flight in a relay that was killed", lines: `
+p publish m1
+p commit m1
+A begin m1
+A killed
+h discard m1 since=45`},
+		{name: "discarded when its delivery had ended", lines: `
+p publish m1
+p commit m1
+A begin m1
+A fail m1
+h discard m1`},
 		{name: "discarded when it was claimed already", lines: `
 p publish m1
 p commit m1

@@ -35,9 +35,10 @@ const (
 	LateSettle ViolationKind = "late_settle"
 	// Unaccepted: settled as delivered, but the relay that settled had not got it accepted.
 	Unaccepted ViolationKind = "unaccepted"
-	// Surrendered: a message whose order is Block was settled as dead.
+	// Surrendered: a message with a key whose order is Block was settled as dead while it lived.
 	Surrendered ViolationKind = "surrendered"
-	// Revived: discarded by an operator, and delivered by a claim that was requested after that.
+	// Revived: discarded by an operator, and delivered by a claim that was requested after that, or in flight all the time
+	// in a relay whose lease held.
 	Revived ViolationKind = "revived"
 	// Spent: delivered as a higher attempt than the settlements before it account for: a death or a takeover has spent
 	// one.

@@ -13,12 +13,26 @@ import (
 type fates struct {
 	mu       sync.Mutex
 	messages map[outbox.ID]Message
+	ids      []outbox.ID // in the order of publishing
 }
 
 func (f *fates) set(id outbox.ID, m Message) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.messages[id] = m
+	f.ids = append(f.ids, id)
+}
+
+// matching lists the messages of a topic and a key; empty: of any.
+func (f *fates) matching(topic, key string) (ids []outbox.ID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, id := range f.ids {
+		if m := f.messages[id]; (topic == "" || m.Topic == topic) && (key == "" || m.Key == key) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // next takes the fate of the message's next delivery; "" is that it is accepted.

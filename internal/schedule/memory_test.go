@@ -26,6 +26,8 @@ func (b inMemory) Left(context.Context) (int, error) {
 	return c.Ready + c.Waiting, nil
 }
 
+func (b inMemory) Operator() outbox.Operator { return b.store }
+
 type memoryTx struct{ *outboxtest.Tx }
 
 func (tx memoryTx) Commit(context.Context) error   { return tx.Tx.Commit() }

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"pgregory.net/rapid"
@@ -26,6 +27,7 @@ type Step struct {
 	Messages []Message // Publish
 	Hold     time.Duration
 	Rollback bool // Publish: its transaction, at the end of Hold
+	Operate  Operation
 }
 
 // Action is what a step does.
@@ -36,6 +38,26 @@ const (
 	Publish Action = "publish" // in a transaction that stays open for Hold
 	Kill    Action = "kill"    // the relay gives nothing back and says nothing any more
 	Stop    Action = "stop"    // in order
+	Operate Action = "operate"
+)
+
+// Operation is what an operator does.
+type Operation struct {
+	Verb        Verb
+	Topic, Key  string // whose messages; empty: any
+	Destination int    // Pause, Resume, without a Topic
+}
+
+// Verb is a method of outbox.Operator.
+type Verb string
+
+// The verbs. What is paused is resumed when the steps are over.
+const (
+	Redrive Verb = "redrive"
+	Retry   Verb = "retry"
+	Discard Verb = "discard"
+	Pause   Verb = "pause"
+	Resume  Verb = "resume"
 )
 
 // Message is a message to be published and what its deliveries come to.
@@ -60,12 +82,15 @@ const (
 )
 
 // orders are the topics' policies, by the first token of their names.
-var orders = map[string]history.Order{"skip": history.Skip, "none": history.None}
+var orders = map[string]history.Order{"skip": history.Skip, "block": history.Block, "park": history.Park, "none": history.None}
 
-func orderOf(topic string) history.Order { return orders[topic[:4]] }
+func orderOf(topic string) history.Order {
+	name, _, _ := strings.Cut(topic, ".")
+	return orders[name]
+}
 
 // topics are two of the most usual order and one of each other.
-var topics = []string{"skip.a", "skip.b", "none.a"}
+var topics = []string{"skip.a", "skip.b", "block.a", "park.a", "none.a"}
 
 // Limits bound what Plans draws: a store in memory plays many large ones, a database few small ones.
 type Limits struct {
@@ -98,7 +123,7 @@ func step(l Limits, relays int) *rapid.Generator[Step] {
 	return rapid.Custom(func(t *rapid.T) Step {
 		s := Step{
 			After: milliseconds(t, "after", waits),
-			Do:    rapid.SampledFrom([]Action{Publish, Publish, Publish, Publish, Kill, Kill, Stop}).Draw(t, "do"),
+			Do:    rapid.SampledFrom([]Action{Publish, Publish, Publish, Publish, Kill, Kill, Stop, Operate, Operate}).Draw(t, "do"),
 		}
 		switch s.Do {
 		case Publish:
@@ -107,8 +132,28 @@ func step(l Limits, relays int) *rapid.Generator[Step] {
 			s.Rollback = rapid.IntRange(0, 9).Draw(t, "roll back") == 9
 		case Kill, Stop:
 			s.Relay = rapid.IntRange(0, relays-1).Draw(t, "relay")
+		case Operate:
+			s.Operate = operation().Draw(t, "operation")
 		}
 		return s
+	})
+}
+
+func operation() *rapid.Generator[Operation] {
+	return rapid.Custom(func(t *rapid.T) Operation {
+		o := Operation{Verb: rapid.SampledFrom([]Verb{Redrive, Redrive, Retry, Discard, Discard, Pause, Pause, Resume}).Draw(t, "verb")}
+		others := 2 // one in so many means any topic, or a destination
+		switch o.Verb {
+		case Pause, Resume:
+			others = 4
+			o.Destination = rapid.IntRange(0, 2).Draw(t, "destination")
+		default:
+			o.Key = rapid.SampledFrom([]string{"", "k1", "k2", "k3"}).Draw(t, "key")
+		}
+		if rapid.IntRange(1, others).Draw(t, "of one topic") < others {
+			o.Topic = rapid.SampledFrom(topics).Draw(t, "topic")
+		}
+		return o
 	})
 }
 

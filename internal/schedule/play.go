@@ -18,6 +18,8 @@ type Outbox interface {
 	Begin(ctx context.Context) (Tx, error)
 	// Left counts the committed messages that are neither dead nor ended.
 	Left(ctx context.Context) (int, error)
+	// Operator is who redrives, discards and pauses.
+	Operator() outbox.Operator
 }
 
 // Tx is a transaction of an application.
@@ -51,6 +53,7 @@ func Play(ctx context.Context, box Outbox, plan Plan) (history.Report, error) {
 		p.step(ctx, s)
 	}
 	p.transactions.Wait()
+	p.resumeAll(ctx)
 	p.drain(ctx)
 	for _, proc := range p.relays {
 		if proc != nil {
@@ -67,6 +70,7 @@ type player struct {
 	plan     Plan
 	memory   *history.Memory
 	operator *history.Log
+	pauses   []outbox.Pause
 	fates    fates
 
 	relays       []*process // those alive; nil: could not be started
@@ -112,14 +116,22 @@ func (p *player) step(ctx context.Context, s Step) {
 			<-proc.done
 		}
 		p.relays[s.Relay] = p.start(ctx)
+	case Operate:
+		p.operate(ctx, s.Operate)
 	default:
 		p.fail(fmt.Errorf("no action %q", s.Do))
 	}
 }
 
-// drain waits until everything is delivered.
+// drain waits until everything is delivered. Now and then an operator redrives what keeps keys held.
 func (p *player) drain(ctx context.Context) {
-	for deadline := time.Now().Add(patience); !p.failed(); time.Sleep(20 * time.Millisecond) {
+	const pause = 20 * time.Millisecond
+	deadline := time.Now().Add(patience)
+	for looks := 1; !p.failed(); looks++ {
+		time.Sleep(pause)
+		if looks%20 == 0 {
+			p.unpark(ctx)
+		}
 		left, err := p.box.Left(ctx)
 		switch {
 		case err != nil:

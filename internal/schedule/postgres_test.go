@@ -21,6 +21,7 @@ type inPostgres struct {
 	url       string
 	pool      *pgxpool.Pool // the application's
 	publisher *pgstore.Publisher
+	store     *pgstore.Store // the operator's
 }
 
 func newInPostgres(t *testing.T) *inPostgres {
@@ -33,7 +34,15 @@ func newInPostgres(t *testing.T) *inPostgres {
 	if b.pool, err = pgxpool.New(t.Context(), b.url); err != nil {
 		t.Fatal(err)
 	}
+	if b.store, err = pgstore.New(b.pool, &pgstore.Config{Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		t.Fatal(err)
+	}
 	return b
+}
+
+func (b *inPostgres) close() {
+	b.store.Close()
+	b.pool.Close()
 }
 
 func migrate(ctx context.Context, url string) error {
@@ -67,6 +76,8 @@ func (b *inPostgres) Left(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
+func (b *inPostgres) Operator() outbox.Operator { return b.store }
+
 type postgresTx struct {
 	pgx.Tx
 	publisher *pgstore.Publisher
@@ -88,7 +99,7 @@ func TestSchedulesInPostgres(t *testing.T) {
 		for i, plan := range plans {
 			box := newInPostgres(t)
 			wg.Go(func() {
-				defer box.pool.Close()
+				defer box.close()
 				reports[i], errs[i] = Play(t.Context(), box, plan)
 			})
 		}

@@ -85,7 +85,7 @@ func (p *player) rules() []outbox.Rule {
 }
 
 // relayOrders are the orders that are not the default, as the relay names them.
-var relayOrders = map[string]outbox.Order{"none": outbox.OrderNone}
+var relayOrders = map[string]outbox.Order{"block": outbox.OrderBlock, "park": outbox.OrderPark, "none": outbox.OrderNone}
 
 // routes are a Mux for each destination, with a handler for each topic.
 func (p *player) routes(log *history.Log) []outbox.Route {
