@@ -19,4 +19,7 @@ var policies = map[string]policy{
 	"":     {outbox.OrderSkip, history.Skip, always},
 	"skip": {outbox.OrderSkip, history.Skip, always},
 	"none": {outbox.OrderNone, history.None, always},
+	// A blocked key goes on when its head succeeds at last, a parked one when an operator has redriven it.
+	"block": {outbox.OrderBlock, history.Block, func(d *outbox.Delivery) bool { return d.Attempt < 3 }},
+	"park":  {outbox.OrderPark, history.Park, func(d *outbox.Delivery) bool { return d.Generation == 0 }},
 }
