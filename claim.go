@@ -48,6 +48,7 @@ func (l *lane) claim(s *session, limit int) claimed {
 	}
 	l.lastWork = time.Now()
 	l.r.event(Event{Kind: EventClaimed, Destination: l.name, Count: n})
+	l.r.logSuspects(l, batch.Claims)
 	l.dispatch(claims)
 	l.r.firstClaim(l)
 	return claimed{more: batch.More, nextDue: batch.NextDue}
@@ -84,7 +85,7 @@ func hold(s *session, token Token, batch Batch) (claims []*heldClaim, n int) {
 	g := &grip{token: token}
 	for _, c := range batch.Claims {
 		if len(c.Deliveries) > 0 {
-			claims = append(claims, &heldClaim{session: s, grip: g, ref: c.Ref, ds: c.Deliveries})
+			claims = append(claims, &heldClaim{session: s, grip: g, ref: c.Ref, ds: c.Deliveries, suspect: c.Suspect(), crashed: c.Crashed()})
 			n += len(c.Deliveries)
 		}
 	}

@@ -36,7 +36,8 @@ type Config struct {
 	DrainTimeout time.Duration
 	// HandlerTimeout is the time limit of one attempt. Default 1 min, 1 ms to 24 h.
 	HandlerTimeout time.Duration
-	// MaxAttempts ends retrying: the message is then dead. Default 10; Unlimited never ends it.
+	// MaxAttempts ends retrying: the message is then dead, or under OrderBlock retried at the longest wait.
+	// Default 10; Unlimited never ends it.
 	MaxAttempts int
 	// Retry spaces the attempts.
 	Retry RetryPolicy

@@ -16,6 +16,8 @@ type heldClaim struct {
 	ref     ClaimRef
 	ds      []*Delivery
 	next    []int32 // index of the next message of the run, -1 at its end; nil if every run has one message
+	suspect bool    // one message, which is delivered alone
+	crashed bool    // one message, which is not delivered
 }
 
 // grip is a token that heartbeats name until everything that was claimed under it is settled.
@@ -40,12 +42,20 @@ func (c *heldClaim) after(i int) int {
 	return int(c.next[i])
 }
 
+// alone: a suspect goes without others.
+func (c *heldClaim) alone() int {
+	if c.suspect {
+		return len(c.ds)
+	}
+	return 0
+}
+
 // appendRuns splits the claim into runs.
 func (c *heldClaim) appendRuns(runs []run, p *policies) []run {
 	var last map[string]int // of each key: the run's last message so far
 	for i, d := range c.ds {
 		if !p.of(d.Topic).lines(d) {
-			runs = append(runs, run{claim: c, first: i})
+			runs = append(runs, run{claim: c, first: i, alone: c.alone()})
 			continue
 		}
 		if last == nil {
@@ -54,7 +64,7 @@ func (c *heldClaim) appendRuns(runs []run, p *policies) []run {
 		if before, ok := last[d.Key]; ok {
 			c.link(before, i)
 		} else {
-			runs = append(runs, run{claim: c, first: i})
+			runs = append(runs, run{claim: c, first: i, alone: c.alone()})
 		}
 		last[d.Key] = i
 	}
@@ -71,8 +81,17 @@ func (c *heldClaim) link(before, i int) {
 	c.next[before] = int32(i)
 }
 
-// dispatch hands claimed messages to the lane's workers.
+// dispatch hands claimed messages to the lane's workers, and those that have crashed to the settle loop.
 func (l *lane) dispatch(claims []*heldClaim) {
+	l.enqueue(claims)
+	for _, c := range claims {
+		if c.crashed {
+			l.settleCrashed(c)
+		}
+	}
+}
+
+func (l *lane) enqueue(claims []*heldClaim) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queue, l.head = append(l.queue[:0], l.queue[l.head:]...), 0
@@ -83,7 +102,9 @@ func (l *lane) dispatch(claims []*heldClaim) {
 		l.held += len(c.ds)
 		l.r.inFlight.Add(int64(len(c.ds)))
 		l.r.claimed.Add(int64(len(c.ds)))
-		l.queue = c.appendRuns(l.queue, &l.r.policies)
+		if !c.crashed {
+			l.queue = c.appendRuns(l.queue, &l.r.policies)
+		}
 	}
 	l.spawn()
 }
@@ -316,13 +337,7 @@ func (l *lane) conclude(c *heldClaim, i int, adm admission, err, cause error, no
 	p := l.r.policies.of(d.Topic)
 	v := judge(err, cause, p, d)
 	v = v.charge(l.report(d, adm, v, now), err, p, d)
-	o := Outcome{Kind: v.kind, Delay: v.delay, Class: v.class, Text: v.text, Holds: v.holds}
-	if v.kind == Retried || v.kind == Died {
-		o.Attempts = d.Attempt
-		if !v.spent {
-			o.Attempts--
-		}
-	}
+	o := v.outcome(d)
 	l.r.logAttempt(l, d, o)
 	l.finish(c, i, o)
 	return o
@@ -350,5 +365,5 @@ func (l *lane) finish(c *heldClaim, i int, o Outcome) {
 		return
 	}
 	o.Claim, o.Seq = c.ref, d.Seq
-	l.r.settler.add(o, owner{l, c.session, c.grip, d.Key != ""}, idle)
+	l.r.settler.add(o, owner{l, c.session, c.grip, d.Key != "", c.suspect}, idle)
 }

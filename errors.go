@@ -48,7 +48,7 @@ func fieldError(field, value, bound string) *FieldError {
 	return &FieldError{Field: field, Value: value, Bound: bound}
 }
 
-// Permanent marks err as final: the message is dead now, whatever attempts are left.
+// Permanent marks err as final: the message is dead now, whatever attempts are left, unless its Order is OrderBlock.
 // A nil err stays nil.
 func Permanent(err error) error {
 	if err == nil {

@@ -27,6 +27,9 @@ func messageAttrs(l *lane, d *Delivery) []any {
 // logAttempt says how an attempt ended: at debug when nothing is to be done about it.
 func (r *running) logAttempt(l *lane, d *Delivery, o Outcome) {
 	switch {
+	case o.Kind == Retried && o.Class == ClassCrash:
+		r.log.Error("message crashed its relay, will be retried alone", append(messageAttrs(l, d),
+			slog.String("class", o.Class), slog.Duration("retry_in", o.Delay))...)
 	case o.Kind == Retried && o.Attempts == d.Attempt:
 		r.log.Warn("delivery failed, will be retried", append(messageAttrs(l, d),
 			slog.String("class", o.Class), slog.String("error", o.Text), slog.Duration("retry_in", o.Delay))...)
@@ -35,6 +38,18 @@ func (r *running) logAttempt(l *lane, d *Delivery, o Outcome) {
 	default:
 		if r.log.Enabled(r.base, slog.LevelDebug) {
 			r.log.Debug("delivery ended", append(messageAttrs(l, d), slog.String("outcome", o.Kind.String()))...)
+		}
+	}
+}
+
+// logSuspects names a message before it is delivered that may end this process: then the line is the last one.
+func (r *running) logSuspects(l *lane, claims []Claim) {
+	for _, c := range claims {
+		for _, d := range c.Deliveries {
+			if c.Suspect() && !c.Crashed() {
+				r.log.Warn("relays have died with this message, it is delivered alone", append(messageAttrs(l, d),
+					slog.Int("lapses", c.Lapses))...)
+			}
 		}
 	}
 }

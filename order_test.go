@@ -63,7 +63,7 @@ func TestParkedKey(t *testing.T) {
 		publish(t, store, messages(4, "a", "k")...)
 		for range 2 {
 			publish(t, store, message("a", "l", "1"), message("a", "k", "9"))
-			r := start(t, store, outbox.To(sink), outbox.Config{Order: outbox.OrderPark})
+			r := start(t, store, outbox.To(sink), outbox.Config{Order: outbox.OrderPark, PollInterval: time.Hour})
 			time.Sleep(time.Hour)
 			r.mustStop()
 		}
@@ -89,7 +89,7 @@ func TestBlockedKey(t *testing.T) {
 		publish(t, store, head)
 		publish(t, store, messages(4, "a", "k")[1:]...)
 		publish(t, store, message("a", "l", "1"))
-		r := start(t, store, outbox.To(sink), outbox.Config{Order: outbox.OrderBlock,
+		r := start(t, store, outbox.To(sink), outbox.Config{Order: outbox.OrderBlock, PollInterval: time.Hour,
 			Retry: outbox.RetryPolicy{Base: time.Minute, Max: time.Hour, DisableJitter: true}})
 		time.Sleep(10*time.Hour + 30*time.Second)
 		if s.count("k0") != 11 || s.count("l1") != 1 || s.count("k1") != 0 {
@@ -116,7 +116,7 @@ func TestBlockAsksLonger(t *testing.T) {
 			store, sink := outboxtest.NewStore(), &outboxtest.Recorder{}
 			publish(t, store, message("a", "k", "1"))
 			sink.Plan(outbox.RetryAfter(asked, errDown))
-			r := start(t, store, outbox.To(sink), outbox.Config{Order: outbox.OrderBlock, MaxAttempts: 1,
+			r := start(t, store, outbox.To(sink), outbox.Config{Order: outbox.OrderBlock, MaxAttempts: 1, PollInterval: time.Hour,
 				Retry: outbox.RetryPolicy{Base: time.Minute, Max: time.Hour, DisableJitter: true}})
 			time.Sleep(want - time.Second)
 			early := len(sink.Deliveries())

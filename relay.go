@@ -46,6 +46,9 @@ import (
 //     TestBatchKeyOrder) A sink that pipelines has one wave of them at a time. (TestPipelineRandomFaults)
 //   - No message is sent unless the lease lasts at that moment, and a lost lease cancels what was sent.
 //     (TestLeaseExpires, TestLeaseSuspended)
+//   - A suspect (suspect.go) shares no batch, and when it is settled all lanes look for the next one at once. One that
+//     has crashed is not queued but unsettled from the start. (TestSuspectNotInABatch, TestSuspectsFollowAtOnce,
+//     TestCrashed)
 //   - Each message that was claimed gets exactly one outcome, unless its lease is lost or its handler never
 //     returns; an outcome stays with the settle loop until the store has answered for it.
 //     (TestSettleFails, TestSettleIsolatesCulprit, TestStuckHandler)

@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,6 +31,7 @@ type owner struct {
 	session *session
 	grip    *grip
 	keyed   bool
+	suspect bool // the relay may take the next one, in any lane
 }
 
 // results are outcomes and their owners, index by index.
@@ -355,6 +357,9 @@ func (st *settler) settled(batch results, answers []Settled) {
 
 // freeLanes tells each lane once how many of its outcomes are stored.
 func (st *settler) freeLanes(owners []owner) {
+	if slices.ContainsFunc(owners, func(ow owner) bool { return ow.suspect }) {
+		defer st.r.pokeLanes()
+	}
 	for from := 0; from < len(owners); {
 		to, keyed := from, false
 		for ; to < len(owners) && owners[to].lane == owners[from].lane; to++ {

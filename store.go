@@ -68,7 +68,7 @@ type ClaimQuery struct {
 
 // Batch is what a claim brought.
 type Batch struct {
-	// Claims is empty, or holds one claim of fresh messages, one of messages whose relay died, or both.
+	// Claims holds at most one claim of fresh messages, one of messages whose relay died, and one of a suspect.
 	Claims []Claim
 	// More: there was more than was taken; claim again as soon as there is room.
 	More bool
@@ -82,7 +82,10 @@ type Batch struct {
 // Claim is a set of messages held by this relay.
 type Claim struct {
 	Ref ClaimRef
-	// Lapses counts how often a relay died while it held these messages.
+	// Lapses counts how often a relay died while it held these messages. Giving back adds none. At SuspectLapses
+	// the messages are suspects: such a claim has one message, and a relay holds at most one such claim. A message
+	// that was settled as Retried with ClassCrash is claimed with SuspectLapses; any other outcome ends the
+	// suspicion.
 	Lapses int
 	// Deliveries are in publish order; Attempt is the coming one.
 	Deliveries []*Delivery

@@ -14,6 +14,8 @@ const (
 	ClassPanic     = "panic"
 	ClassDecode    = "decode"
 	ClassExpired   = "expired"
+	// ClassCrash: the relay died while it delivered this message alone, and others had died with it before.
+	ClassCrash = "crash"
 	// ClassUnavailable: the message waits because its destination was unavailable, without an attempt spent,
 	// or it alone made it so several times, which spends one.
 	ClassUnavailable = "unavailable"
@@ -84,6 +86,18 @@ func spend(err error, class string, o Outcome) verdict {
 		v.says = saysLate
 	}
 	return v
+}
+
+// outcome settles the message by the verdict.
+func (v verdict) outcome(d *Delivery) Outcome {
+	o := Outcome{Kind: v.kind, Delay: v.delay, Class: v.class, Text: v.text, Holds: v.holds}
+	if v.kind == Retried || v.kind == Died {
+		o.Attempts = d.Attempt
+		if !v.spent {
+			o.Attempts--
+		}
+	}
+	return o
 }
 
 // charge changes a verdict to the price that the breaker put on it.

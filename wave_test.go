@@ -57,6 +57,7 @@ func runPipeline(t *testing.T, p pipeline, cfg outbox.Config, d time.Duration) *
 	publish(t, store, messages(5, "a", "k")...)
 	routes := outbox.To(p)
 	routes[0].BatchSize = 4
+	cfg.PollInterval = time.Hour
 	cfg.Retry = outbox.RetryPolicy{Base: time.Hour, Max: 2 * time.Hour, DisableJitter: true}
 	r := start(t, store, routes, cfg)
 	time.Sleep(d)

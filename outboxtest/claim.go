@@ -73,6 +73,7 @@ func (b *box) list(p *pick, rows []*row, beat int64) outbox.Claim {
 	ref := outbox.ClaimRef{ID: c.id, Relay: c.relay}
 	taken := outbox.Claim{Ref: ref}
 	for _, r := range rows {
+		c.lapses = max(c.lapses, r.suspicion)
 		if r.claim != nil {
 			c.lapses = max(c.lapses, b.takeFrom(r.claim, r))
 		}
@@ -110,7 +111,7 @@ func (r *row) isFree(b *box) bool { return r.claim == nil || !b.isLive(r.claim) 
 
 func (r *row) lapses() int {
 	if r.claim == nil {
-		return 0
+		return r.suspicion
 	}
 	return r.claim.lapsesWhenTaken()
 }

@@ -20,17 +20,23 @@ type pick struct {
 	lane  outbox.LaneInfo
 	now   time.Time
 
-	rows  []*row
-	bytes int64
-	more  bool
+	rows    []*row
+	suspect *row // among the rows
+	bytes   int64
+	more    bool
 }
 
-// fill takes candidates until none is left or one does not fit.
+// fill takes a suspect, then other candidates until none is left or one does not fit.
 func (p *pick) fill() {
 	visited := map[string]bool{}
-	for _, r := range p.candidates() {
+	candidates := p.candidates()
+	if p.box.rules.mayTakeSuspect(p) && !p.takeSuspect(candidates) {
+		return
+	}
+	for _, r := range candidates {
 		key := p.keyOf(r)
 		switch {
+		case p.isSuspect(r):
 		case key == "":
 			if !p.take(r) {
 				return
@@ -42,6 +48,22 @@ func (p *pick) fill() {
 			}
 		}
 	}
+}
+
+func (p *pick) isSuspect(r *row) bool { return p.box.rules.suspect(r.lapses()) }
+
+// takeSuspect takes the first suspect that nothing holds up: of those that have crashed, then of those that
+// claims list. It returns false when that one did not fit.
+func (p *pick) takeSuspect(candidates []*row) bool {
+	suspects := slices.DeleteFunc(slices.Clone(candidates), func(r *row) bool {
+		return !p.isSuspect(r) || !p.box.rules.leads(p, r)
+	})
+	if len(suspects) == 0 {
+		return true
+	}
+	first := slices.IndexFunc(suspects, func(r *row) bool { return r.lapses() > outbox.SuspectLapses })
+	p.suspect = suspects[max(first, 0)]
+	return p.take(p.suspect)
 }
 
 // candidates are what the lane could take if there were no keys: first what claims without a live relay list,
@@ -84,7 +106,7 @@ func (p *pick) takeRun(key string) bool {
 	}
 	run := p.line(key)
 	for _, r := range run {
-		if !p.isCandidate(r) || !p.box.rules.sameClaim(r.lapses(), run[0].lapses()) {
+		if !p.isCandidate(r) || p.isSuspect(r) || !p.box.rules.sameClaim(r.lapses(), run[0].lapses()) {
 			return true
 		}
 		if !p.take(r) {
@@ -145,12 +167,12 @@ func (p *pick) take(r *row) bool {
 }
 
 // split parts what was taken into the future claims: messages of relays that died are kept apart from the
-// others, because they may be what kills a relay.
+// others, because they may be what kills a relay, and a suspect is alone.
 func (p *pick) split() [][]*row {
 	var claims [][]*row
 	for _, r := range p.rows {
 		i := slices.IndexFunc(claims, func(rows []*row) bool {
-			return p.box.rules.sameClaim(rows[0].lapses(), r.lapses())
+			return r != p.suspect && rows[0] != p.suspect && p.box.rules.sameClaim(rows[0].lapses(), r.lapses())
 		})
 		if i < 0 {
 			claims = append(claims, []*row{r})

@@ -28,6 +28,7 @@ type row struct {
 	diedAt      time.Time
 	attempts    int
 	generation  int
+	suspicion   int    // of one that waits after a crash: the lapses that its next claim begins with
 	class, text string // of the last failure
 
 	claim   *claim

@@ -28,6 +28,12 @@ type rules struct {
 	inOrder func(p *pick, r *row) bool
 	// sameClaim: messages of these two lapse counts may share a claim.
 	sameClaim func(a, b int) bool
+	// suspect: messages of this lapse count are claimed one at a time.
+	suspect func(lapses int) bool
+	// mayTakeSuspect: the relay holds no suspect.
+	mayTakeSuspect func(p *pick) bool
+	// leads: nothing of its key keeps the suspect from being taken.
+	leads func(p *pick, r *row) bool
 	// nextClaim returns the id of a new claim, never used before.
 	nextClaim func(b *box) int64
 	// heldLive: a live relay holds the message, so an operator leaves it alone.
@@ -61,6 +67,19 @@ func soundRules() rules {
 			return r.holdsKey() && p.box.isOrdered(r.Topic, p.query.Destination)
 		},
 		sameClaim: func(a, b int) bool { return (a > 0) == (b > 0) },
+		suspect:   func(lapses int) bool { return lapses >= outbox.SuspectLapses },
+		mayTakeSuspect: func(p *pick) bool {
+			for _, c := range p.box.claims {
+				if c.relay == p.query.Relay && c.lapses >= outbox.SuspectLapses {
+					return false
+				}
+			}
+			return true
+		},
+		leads: func(p *pick, r *row) bool {
+			key := p.keyOf(r)
+			return key == "" || !p.isHeld(key) && p.line(key)[0] == r
+		},
 		nextClaim: func(b *box) int64 {
 			b.lastClaim++
 			return b.lastClaim

@@ -83,7 +83,10 @@ func (t *settlement) apply(o outbox.Outcome, c *claim, r *row) {
 }
 
 func (r *row) fail(o outbox.Outcome) {
-	r.attempts, r.class, r.text = o.Attempts, storable(o.Class), storable(o.Text)
+	r.attempts, r.class, r.text, r.suspicion = o.Attempts, storable(o.Class), storable(o.Text), 0
+	if o.Class == outbox.ClassCrash {
+		r.suspicion = outbox.SuspectLapses
+	}
 }
 
 // giveBack moves the message to a claim without a relay. The rest of its claim may still be in delivery.

@@ -9,7 +9,7 @@ import (
 
 // wrongRules are stores that decide one thing wrongly.
 func wrongRules() []wrong {
-	return slices.Concat(wrongLeases(), wrongTopics(), wrongOrder())
+	return slices.Concat(wrongLeases(), wrongSuspects(), wrongTopics(), wrongOrder())
 }
 
 // rule plants by changing the rules.

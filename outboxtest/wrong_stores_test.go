@@ -137,10 +137,13 @@ func wrongClaims() []wrong {
 	return []wrong{
 		{"the limit is ignored", hooked(func(*box) wrongStore {
 			return wrongStore{query: func(q *outbox.ClaimQuery) { q.Limit = 1000 }}
-		}), []string{"a claim takes at most its limit and says that there is more"}},
+		}), []string{"a claim takes at most its limit and says that there is more", "a suspect counts towards the limits"}},
 		{"the bytes are ignored", hooked(func(*box) wrongStore {
 			return wrongStore{query: func(q *outbox.ClaimQuery) { q.Bytes = 1 << 40 }}
-		}), []string{"a claim takes at most its bytes", "a message beyond the bytes is taken only by an empty lane"}},
+		}), []string{
+			"a claim takes at most its bytes", "a message beyond the bytes is taken only by an empty lane",
+			"a suspect counts towards the limits",
+		}},
 		{"a message beyond the bytes never comes", hooked(func(*box) wrongStore {
 			return wrongStore{query: func(q *outbox.ClaimQuery) { q.Oversized = false }}
 		}), []string{"a message beyond the bytes is taken only by an empty lane"}},

@@ -1,10 +1,12 @@
 package pgstore
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -12,7 +14,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/outboxrelay/outbox"
 )
@@ -142,51 +143,67 @@ type fetch struct {
 	token outbox.Token
 	now   time.Time
 	found []outbox.Claim
+
+	// Most messages of a batch have the topic and the headers of the one before.
+	topic   string
+	text    string // of headers
+	headers map[string]string
+	bad     error // of the text
 }
 
 func (f *fetch) scan(rows pgx.Rows) error {
+	r := newRow(rows)
 	d := &outbox.Delivery{}
-	var claim int64
-	var lapses, attempts int
-	var headers string
-	var maxAttempts *int
-	var brokerTTL, left *int64
-	var publishedAt pgtype.Timestamptz
-	err := rows.Scan(&claim, &lapses, &d.Seq, &d.ID, &d.Topic, &d.Key, &d.Payload, &headers, &d.DedupKey,
-		&maxAttempts, &brokerTTL, &left, &publishedAt, &d.Generation, &attempts)
-	if err != nil {
-		return err
+	claim, lapses := r.bigint(), r.integer()
+	d.Seq, d.ID = r.bigint(), r.uuid()
+	d.Topic, d.Key = f.intern(r.bytes()), r.text()
+	d.Payload = bytes.Clone(r.bytes())
+	d.Unreadable = f.setHeaders(d, r.bytes())
+	d.DedupKey = r.text()
+	d.MaxAttempts = attemptLimit(r.integerOrNull())
+	if µs := r.bigintOrNull(); µs != nil {
+		d.BrokerTTL = time.Duration(*µs) * time.Microsecond
 	}
-	d.Attempt = attempts + 1
-	d.PublishedAt = publishedAt.Time // none if it is infinite
-	d.Unreadable = setHeaders(d, headers)
-	if maxAttempts != nil {
-		d.MaxAttempts = *maxAttempts
-		if d.MaxAttempts == 0 {
-			d.MaxAttempts = outbox.Unlimited
-		}
-	}
-	if brokerTTL != nil {
-		d.BrokerTTL = time.Duration(*brokerTTL) * time.Microsecond
-	}
-	if left != nil {
+	if left := r.bigintOrNull(); left != nil {
 		d.Deadline = f.now.Add(time.Duration(*left) * time.Microsecond)
+	}
+	d.PublishedAt = r.timestamptz()
+	d.Generation, d.Attempt = r.integer(), r.integer()+1
+	if err := r.end(); err != nil {
+		return err
 	}
 	f.add(claim, lapses, d)
 	return nil
 }
 
+func (f *fetch) intern(topic []byte) string {
+	if string(topic) != f.topic {
+		f.topic = string(topic)
+	}
+	return f.topic
+}
+
+func attemptLimit(stored *int) int {
+	switch {
+	case stored == nil:
+		return 0
+	case *stored == 0:
+		return outbox.Unlimited
+	}
+	return *stored
+}
+
 // setHeaders refuses what the table's CHECK would not have let in. An error of the fetch would be repeated for ever, and
 // keep all others waiting (TestUnreadableRow).
-func setHeaders(d *outbox.Delivery, text string) error {
-	headers := map[string]string{}
-	if text != "{}" {
-		if err := json.Unmarshal([]byte(text), &headers); err != nil {
-			return fmt.Errorf("the headers are no object of texts: %w", err)
+func (f *fetch) setHeaders(d *outbox.Delivery, text []byte) error {
+	if string(text) != f.text {
+		f.text, f.headers, f.bad = string(text), map[string]string{}, nil
+		if err := json.Unmarshal(text, &f.headers); err != nil {
+			f.bad = fmt.Errorf("the headers are no object of texts: %w", err)
 		}
 	}
-	d.SetHeaders(headers)
-	return nil
+	d.SetHeaders(maps.Clone(f.headers)) // each has its own: somebody may write into it
+	return f.bad
 }
 
 func (f *fetch) add(claim int64, lapses int, d *outbox.Delivery) {

@@ -15,6 +15,32 @@ type env struct {
 	ctx      context.Context
 	h        Harness
 	patience time.Duration
+	begun    []*transaction
+}
+
+// transaction knows whether it has been ended.
+type transaction struct {
+	Tx
+	ended bool
+}
+
+func (tx *transaction) Commit(ctx context.Context) error {
+	tx.ended = true
+	return tx.Tx.Commit(ctx)
+}
+
+func (tx *transaction) Rollback(ctx context.Context) error {
+	tx.ended = true
+	return tx.Tx.Rollback(ctx)
+}
+
+// end rolls back what a case has left open that failed: whoever closes the outbox would wait for it.
+func (e *env) end() {
+	for _, tx := range e.begun {
+		if !tx.ended {
+			_ = tx.Rollback(context.WithoutCancel(e.ctx))
+		}
+	}
 }
 
 // msg is a message whose payload is its label.
@@ -25,8 +51,10 @@ func msg(topic, key, label string) outbox.Message {
 // begin starts a transaction and publishes in it.
 func (e *env) begin(ms ...outbox.Message) Tx {
 	e.Helper()
-	tx, err := e.h.Begin(e.ctx)
+	own, err := e.h.Begin(e.ctx)
 	e.must(err)
+	tx := &transaction{Tx: own}
+	e.begun = append(e.begun, tx)
 	if len(ms) > 0 {
 		e.publishIn(tx, ms...)
 	}

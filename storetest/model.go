@@ -18,11 +18,13 @@ type modelMessage struct {
 	label    string
 	key      string
 	exists   bool // committed and not ended
+	parked   bool // dead, and holds its key
 	attempts int
 	holder   *relay // alive; nil when nobody's
 	delivery *outbox.Delivery
 	listedBy outbox.ClaimRef // zero: no claim, or one that it was given back to
 	lapses   int             // relays that died holding it, since it was settled last
+	suspect  bool            // as which the holder got it
 	retried  bool            // a store may keep the lapses from before a retry, or not
 }
 
@@ -47,6 +49,9 @@ func (mo *model) committed(labels []string) {
 
 // claimed checks a claim and takes it in.
 func (mo *model) claimed(r *relay, c outbox.Claim) error {
+	if err := mo.checkSuspects(r, c); err != nil {
+		return err
+	}
 	inClaim := map[*modelMessage]bool{}
 	for _, d := range c.Deliveries {
 		inClaim[mo.find(string(d.Payload))] = true
@@ -65,7 +70,23 @@ func (mo *model) claimed(r *relay, c outbox.Claim) error {
 		if m.listedBy != (outbox.ClaimRef{}) {
 			mo.taken[m.listedBy] = true
 		}
-		m.holder, m.delivery, m.listedBy = r, d, d.Claim
+		m.holder, m.delivery, m.listedBy, m.suspect = r, d, d.Claim, c.Suspect()
+	}
+	return nil
+}
+
+// checkSuspects: they are alone, and a relay holds one.
+func (mo *model) checkSuspects(r *relay, c outbox.Claim) error {
+	if !c.Suspect() {
+		return nil
+	}
+	if len(c.Deliveries) != 1 {
+		return fmt.Errorf("a claim with %d lapses has the messages %q", c.Lapses, labels(c.Deliveries))
+	}
+	for _, m := range mo.messages {
+		if m.holder == r && m.suspect {
+			return fmt.Errorf("a relay holds the suspects %s and %s", m.label, c.Deliveries[0].Payload)
+		}
 	}
 	return nil
 }
@@ -89,7 +110,10 @@ func (mo *model) checkClaimed(m *modelMessage, d *outbox.Delivery, c outbox.Clai
 func (mo *model) checkOrder(m *modelMessage, inClaim map[*modelMessage]bool) error {
 	for _, other := range mo.messages {
 		switch {
-		case m.key == "" || other.key != m.key || !other.exists || inClaim[other]:
+		case m.key == "" || other.key != m.key:
+		case other.parked && other.label < m.label:
+			return fmt.Errorf("message %s was claimed although %s of its key is parked", m.label, other.label)
+		case !other.exists || inClaim[other]:
 		case other.holder != nil:
 			return fmt.Errorf("message %s was claimed while %s of its key is in flight", m.label, other.label)
 		case other.label < m.label:
@@ -146,7 +170,7 @@ func (mo *model) settled(os []outbox.Outcome) {
 			m.attempts, m.retried = o.Attempts, m.retried || m.lapses > 0
 		case outbox.Unlisted:
 		case outbox.Died:
-			m.exists = false
+			m.exists, m.parked = false, o.Holds && m.key != ""
 			mo.dead++
 		default:
 			m.exists = false
@@ -198,13 +222,23 @@ func (mo *model) settledLate(o outbox.Outcome, answer outbox.Settled) error {
 	return nil
 }
 
-// left counts what is to be delivered.
-func (mo *model) left() int {
-	n := 0
+// left counts what is to be delivered, and what waits behind a parked message.
+func (mo *model) left() (deliverable, behind int) {
+	parked := map[string]bool{}
 	for _, m := range mo.messages {
-		if m.exists {
-			n++
+		switch {
+		case m.parked:
+			parked[m.key] = true
+		case m.exists && parked[m.key]:
+			behind++
+		case m.exists:
+			deliverable++
 		}
 	}
-	return n
+	return deliverable, behind
+}
+
+// parks reports whether a key is parked.
+func (mo *model) parks() bool {
+	return slices.ContainsFunc(mo.messages, func(m *modelMessage) bool { return m.parked })
 }

@@ -36,7 +36,7 @@ const (
 func Cases() []Case {
 	return slices.Concat(
 		publishCases(), dedupCases(), delayCases(), topicCases(), limitCases(),
-		leaseCases(), takeoverCases(), tokenCases(), givenBackCases(),
+		leaseCases(), takeoverCases(), suspectCases(), tokenCases(), givenBackCases(),
 		settleCases(), retryCases(), parkCases(), orderCases(), waitCases(), raceCases(), historyCases(), operatorCases(),
 	)
 }
@@ -54,5 +54,7 @@ func (c Case) Run(t testing.TB, h Harness) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	t.Logf("defends: %s", c.Guarantee)
-	c.run(&env{TB: t, ctx: ctx, h: h, patience: cmp.Or(h.Features().Patience, 10*time.Second)})
+	e := &env{TB: t, ctx: ctx, h: h, patience: cmp.Or(h.Features().Patience, 10*time.Second)}
+	defer e.end()
+	c.run(e)
 }

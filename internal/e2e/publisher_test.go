@@ -45,6 +45,8 @@ type plan struct {
 	DoomEvery   int      // every so many-th message fails for good
 	AsyncSettle bool
 	Work        time.Duration // of each delivery
+	MaxAttempts int
+	Poison      int64 // the message that kills the process which delivers it
 }
 
 func (p plan) env() []string {

@@ -3,9 +3,11 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -42,7 +44,8 @@ func relay(ctx context.Context, c *crashtest.Child) error {
 	r, err := outbox.NewRelay(record.NewStore(store, c.Log),
 		routes(p, c.Log),
 		&outbox.Config{
-			Lease: p.Lease, Logger: log, Order: policies[p.Order].relay, Retry: outbox.RetryPolicy{Base: 50 * time.Millisecond, Max: time.Second},
+			MaxAttempts: p.MaxAttempts, Lease: p.Lease, Logger: log, Order: policies[p.Order].relay,
+			Retry: outbox.RetryPolicy{Base: 50 * time.Millisecond, Max: time.Second},
 			Rules: []outbox.Rule{{Topics: []string{unordered}, Order: outbox.OrderNone}},
 			Hooks: outbox.Hooks{Event: func(_ context.Context, e outbox.Event) {
 				if e.Kind == outbox.EventBeat {
@@ -78,9 +81,16 @@ func routes(p plan, log *history.Log) []outbox.Route {
 	return rs
 }
 
-// handler takes its time, fails the first attempt of every so many-th message, and others for good.
+// handler takes its time, fails the first attempt of every so many-th message, and others for good. Beside a message
+// that kills the process, a second attempt of any other is fatal to it.
 func handler(p plan) outbox.Sink {
 	return outbox.SinkFunc(func(ctx context.Context, d *outbox.Delivery) error {
+		if p.Poison != 0 && d.Seq == p.Poison {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			<-ctx.Done()
+		} else if p.Poison != 0 && d.Attempt > 1 {
+			return outbox.Permanent(fmt.Errorf("attempt %d of a message that never failed", d.Attempt))
+		}
 		if p.Work > 0 {
 			time.Sleep(p.Work)
 		}

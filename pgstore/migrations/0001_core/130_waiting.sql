@@ -36,9 +36,10 @@ create table outbox.waiting (
 create index waiting_available on outbox.waiting (available_at, seq);
 create index waiting_key on outbox.waiting (key, seq) where key is not null and holds;
 create index waiting_id on outbox.waiting (id);
+create index waiting_suspect on outbox.waiting (available_at, seq) where lapses > 0;
 
 comment on table outbox.waiting is 'Messages that are not to be delivered before available_at: scheduled, backing off, redriven, replayed.';
 comment on column outbox.waiting.holds is 'younger messages of the key wait for this one';
 comment on column outbox.waiting.destination is 'only this destination''s lane takes it; null: by route';
 comment on column outbox.waiting.attempts is 'failed attempts so far';
-comment on column outbox.waiting.lapses is 'relays that died while they held it';
+comment on column outbox.waiting.lapses is '2 after a crash: it is claimed alone';

@@ -26,4 +26,4 @@ comment on column outbox.claim.relay is 'null: given back, or what is left of a 
 comment on column outbox.claim.beat is 'the relay''s beat at the time of the claim';
 comment on column outbox.claim.keys is 'per seq the hash of its key; null without order';
 comment on column outbox.claim.floor is 'where the window of this claim ended; a hint for other relays';
-comment on column outbox.claim.lapses is 'how often a relay died while it held these messages';
+comment on column outbox.claim.lapses is 'how often a relay died while it held these messages: from 2 on there is one, or they are taken over one at a time';

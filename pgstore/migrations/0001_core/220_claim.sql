@@ -14,6 +14,11 @@
 -- message, in waiting or dead with holds. The topics of a destination are those of its lanes on all live relays.
 -- A head that is found this way and that nobody holds takes the place
 -- of its key's candidates.
+--
+-- Suspects are what two relays have died with (claim.lapses), or one that held it alone (waiting.lapses). They are
+-- never candidates together with others: at most one is taken, into a claim of its own, and only by a relay that holds
+-- none. Meanwhile the keys whose head is a suspect are left out before the limits, or their younger messages would fill
+-- every batch.
 create function outbox.claim(
     p_relay       uuid,
     p_destination text,
@@ -68,12 +73,16 @@ declare
     v_free     text;   -- topics without order
     v_stop     text;
     v_floor    bigint;
+    v_suspect  boolean; -- the relay holds one
     v_lost     bigint[];
     v_lapses   int;
     v_seqs     bigint[];
     v_hashes   int[];
     v_relisted bigint[];
     v_rehashed int[];
+    v_alone    bigint[]; -- the suspect that is taken
+    v_alone_hashes int[];
+    v_alone_lapses int;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception 'outbox.claim needs a READ COMMITTED transaction: in any other the snapshot is older than the lock'
@@ -117,8 +126,9 @@ begin
     select coalesce(min(c.id), low), greatest(p_floor, coalesce(max(c.floor) filter (where p_share
                and c.destination = p_destination
                and c.relay in (select r.id from outbox.relay r
-                               where r.destinations -> p_destination ->> 'take' = v_take)), 0))
-    into low, v_floor
+                               where r.destinations -> p_destination ->> 'take' = v_take)), 0)),
+           coalesce(bool_or(c.relay = p_relay and c.lapses >= 2), false)
+    into low, v_floor, v_suspect
     from outbox.claim c
     where c.id >= low;
 
@@ -132,6 +142,7 @@ begin
               and not p_window_only
               and (c.relay is null or c.relay not in (select r.id from outbox.relay r))
               and c.id <> all (p_foreign)
+              and not (v_suspect and c.lapses + (c.relay is not null)::int >= 2)
             order by c.id <= p_lost_after, c.id
             limit p_lost
             for update skip locked
@@ -162,12 +173,66 @@ begin
     held as materialized (
         select k.hash from outbox.held(low, p_destination, (select coalesce(array_agg(l.id), '{}') from lost l)) k(hash)
     ),
+    -- Of each key the oldest suspect, with the oldest undelivered message before it. Those that have crashed come
+    -- first, they are not delivered; those that killed a relay last.
+    suspects as materialized (
+        select s.*, hashtext(s.key) in (select h.hash from held h) as held,
+               least((select m.seq from outbox.message m
+                      where m.key = s.key and m.seq < s.seq
+                        and m.topic ~ v_dest and (v_free is null or m.topic !~ v_free)
+                      order by m.seq limit 1),
+                     (select o.seq from outbox.waiting o
+                      where o.key = s.key and o.holds and o.seq < s.seq
+                        and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
+                        and (o.destination is null or o.destination = p_destination)
+                      order by o.seq limit 1),
+                     (select o.seq from outbox.dead o
+                      where o.key = s.key and o.holds and o.seq < s.seq
+                        and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
+                        and (o.destination is null or o.destination = p_destination)
+                      order by o.seq limit 1),
+                     (select min(o.seq) from scheduled o where o.key = s.key and o.seq < s.seq)) as older
+        from (
+            select u.*, row_number() over (partition by u.key order by u.seq) as place
+            from (
+                select b.seq, b.key, b.lapses, b.bytes, b.topic, case when b.lapses > 2 then 0 else 1 end as turn
+                from back b
+                where b.lapses >= 2 and b.mine
+                union all
+                select w.seq, case when w.topic ~ v_free then null else w.key end, w.lapses, w.bytes, w.topic, 2
+                from (
+                    select w.seq, w.key, w.lapses, octet_length(w.payload) as bytes, w.topic, w.destination
+                    from outbox.waiting w
+                    where w.lapses > 0 and w.available_at <= v_now
+                    order by w.available_at, w.seq
+                    limit 1000
+                ) w
+                where not v_suspect and not p_window_only
+                  and (w.destination is null or w.destination = p_destination)
+                  and w.topic ~ v_take and w.seq not in (select l.seq from listed l)
+            ) u
+        ) s
+        where s.key is null or s.place = 1
+    ),
+    suspect as materialized (
+        select s.seq, s.key, s.lapses, s.bytes
+        from suspects s
+        where s.held is not true and s.older is null and (v_stop is null or s.topic !~ v_stop)
+        order by s.turn, s.seq
+        limit 1
+    ),
+    -- Keys that are not for the other candidates: held, or a suspect is their head.
+    reserved as materialized (
+        select h.hash from held h
+        union all
+        select hashtext(s.key) from suspects s where s.key is not null and s.older is null
+    ),
     -- A window over the due rows, since any number of them may belong to others, be paused, or stand behind a head
     -- that waits. The next claim goes on after it, and begins anew at the end.
     ripe as materialized (
         select r.*
         from (
-            select w.available_at, w.seq, w.key, w.topic, w.destination, octet_length(w.payload) as bytes
+            select w.available_at, w.seq, w.key, w.topic, w.destination, w.lapses, octet_length(w.payload) as bytes
             from outbox.waiting w
             where w.available_at <= v_now and (w.available_at, w.seq) > (p_due_at, p_due_seq)
               and not p_window_only
@@ -186,12 +251,13 @@ begin
             where (w.destination is null or w.destination = p_destination)
               and w.topic ~ v_take
               and (v_stop is null or w.topic !~ v_stop)
+              and w.lapses = 0
               and w.seq not in (select l.seq from listed l)
               and (w.key is null or w.topic ~ v_free
-                   or hashtext(w.key) not in (select h.hash from held h)
+                   or hashtext(w.key) not in (select h.hash from reserved h)
                       and (select o.seq from outbox.waiting o
                            where o.key = w.key and o.holds and o.seq < w.seq
-                             and (o.available_at > v_now or o.topic !~ v_take or o.topic ~ v_stop)
+                             and (o.available_at > v_now or o.lapses > 0 or o.topic !~ v_take or o.topic ~ v_stop)
                              and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
                              and (o.destination is null or o.destination = p_destination)
                            order by o.seq limit 1) is null
@@ -225,10 +291,10 @@ begin
           and m.seq not in (select l.seq from listed l)
     ),
     parked as materialized (
-        select k.key, hashtext(k.key) in (select h.hash from held h) as held,
+        select k.key, hashtext(k.key) in (select h.hash from reserved h) as held,
                least((select o.seq from outbox.waiting o
                       where o.key = k.key and o.holds
-                        and (o.available_at > v_now or o.topic !~ v_take or o.topic ~ v_stop)
+                        and (o.available_at > v_now or o.lapses > 0 or o.topic !~ v_take or o.topic ~ v_stop)
                         and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
                         and (o.destination is null or o.destination = p_destination)
                       order by o.seq limit 1),
@@ -271,7 +337,7 @@ begin
         select w.seq, w.topic, w.key, w.bytes, w.mine,
                w.mine and (v_stop is null or w.topic !~ v_stop)
                    and w.seq not in (select l.seq from listed l)
-                   and (w.key is null or hashtext(w.key) not in (select h.hash from held h)) as eligible
+                   and (w.key is null or hashtext(w.key) not in (select h.hash from reserved h)) as eligible
         from (
             select m.seq, m.topic, case when m.topic ~ v_free then null else m.key end as key,
                    octet_length(m.payload) as bytes, m.topic ~ v_take as mine
@@ -293,7 +359,7 @@ begin
         ) k
         where (select o.seq from outbox.waiting o
                where o.key = k.key and o.holds and o.seq < k.lo
-                 and (o.available_at > v_now or o.topic !~ v_take or o.topic ~ v_stop)
+                 and (o.available_at > v_now or o.lapses > 0 or o.topic !~ v_take or o.topic ~ v_stop)
                  and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
                  and (o.destination is null or o.destination = p_destination)
                order by o.seq limit 1) is not null
@@ -315,8 +381,10 @@ begin
             from (
                 select 0 as source, b.seq, b.key, b.lapses, b.bytes
                 from back b
-                where b.mine and (v_stop is null or b.topic !~ v_stop)
-                  and (b.key is null or hashtext(b.key) not in (select h.hash from held h))
+                where b.mine and b.lapses < 2 and (v_stop is null or b.topic !~ v_stop)
+                  and (b.key is null or hashtext(b.key) not in (select h.hash from reserved h))
+                union all
+                select -1, s.seq, s.key, s.lapses, s.bytes from suspect s
                 union all
                 select 1, d.seq, case when d.topic ~ v_free then null else d.key end, 0, d.bytes from due d
                 union all
@@ -343,7 +411,7 @@ begin
                     then greatest(min(t.seq) filter (where t.lapses > 0), min(t.seq) filter (where t.lapses = 0))
                end as other
         from taken t
-        where t.key is not null
+        where t.key is not null and t.source >= 0
         group by t.key
     ),
     -- Scalar subqueries, and limits around every parameter limit: any join or NOT EXISTS here becomes a scan
@@ -376,7 +444,7 @@ begin
             union all
             select w.seq, w.topic, octet_length(w.payload)
             from outbox.waiting w
-            where w.seq = p.block and (p.ready is null or w.seq < p.ready) and w.available_at <= v_now
+            where w.seq = p.block and (p.ready is null or w.seq < p.ready) and w.available_at <= v_now and w.lapses = 0
             limit 1
         ) m
         where m.seq < p.lo
@@ -386,7 +454,7 @@ begin
     ),
     ok as materialized (
         select t.seq, null::int as hash, t.lapses > 0 as relapsed
-        from taken t where t.key is null
+        from taken t where t.key is null and t.source >= 0
         union all
         select s.seq, hashtext(p.key), p.relapsed
         from probe p
@@ -440,19 +508,23 @@ begin
            (select array_agg(o.seq order by o.seq) from ok o where not o.relapsed),
            (select array_agg(o.hash order by o.seq) from ok o where not o.relapsed),
            (select array_agg(o.seq order by o.seq) from ok o where o.relapsed),
-           (select array_agg(o.hash order by o.seq) from ok o where o.relapsed)
+           (select array_agg(o.hash order by o.seq) from ok o where o.relapsed),
+           (select array_agg(t.seq) from taken t where t.source = -1),
+           (select array_agg(hashtext(t.key)) from taken t where t.source = -1),
+           (select max(t.lapses) from taken t where t.source = -1)
     into floor, scanned, yielded, due_at, due_seq, cut, misfit, skipped_keys, blocked_keys, ended_keys, foreign_ids, lost_last,
-         v_lost, v_lapses, v_seqs, v_hashes, v_relisted, v_rehashed;
+         v_lost, v_lapses, v_seqs, v_hashes, v_relisted, v_rehashed, v_alone, v_alone_hashes, v_alone_lapses;
 
     if v_lost is not null then
-        perform outbox.take_over(v_lost, coalesce(v_seqs, '{}') || coalesce(v_relisted, '{}'));
+        perform outbox.take_over(v_lost, coalesce(v_seqs, '{}') || coalesce(v_relisted, '{}') || coalesce(v_alone, '{}'));
     end if;
     insert into outbox.claim (token, relay, beat, destination, seqs, keys, floor, lapses, claimed_at)
     select p_token, p_relay, v_beat, p_destination, c.seqs, c.hashes,
            case when p_closed is null then floor else 0 end, c.lapses, v_now -- others may not have passed those topics
-    from (values (v_seqs, v_hashes, 0), (v_relisted, v_rehashed, v_lapses)) c(seqs, hashes, lapses)
+    from (values (v_seqs, v_hashes, 0), (v_relisted, v_rehashed, v_lapses),
+                 (v_alone, v_alone_hashes, v_alone_lapses)) c(seqs, hashes, lapses)
     where c.seqs is not null;
-    claimed := coalesce(cardinality(v_seqs), 0) + coalesce(cardinality(v_relisted), 0);
+    claimed := coalesce(cardinality(v_seqs), 0) + coalesce(cardinality(v_relisted), 0) + coalesce(cardinality(v_alone), 0);
 
     -- When nothing among the next rows is for this lane: the time to look at those after them.
     select (extract(epoch from least(coalesce(min(w.available_at) filter (where w.topic ~ v_take), max(w.available_at)),

@@ -1,4 +1,5 @@
--- Moves messages whose attempt failed: to waiting for another one, or to the dead, parked ones with their key held.
+-- Moves messages whose attempt failed: to waiting for another one, or to the dead, parked ones with their key held. One
+-- that crashed stays a suspect (lapses is 2), of any other failure nothing is suspected any more.
 create function outbox.fail(
     failed bigint[], p_seqs bigint[], p_kinds text[], p_attempts int[], p_delays bigint[],
     p_classes text[], p_texts text[], now timestamptz
@@ -7,7 +8,7 @@ language plpgsql volatile
 as $$
 begin
     update outbox.waiting w
-    set attempts = o.attempts, holds = w.key is not null,
+    set attempts = o.attempts, lapses = 2 * (o.class = 'crash')::int, holds = w.key is not null,
         available_at = least(now + o.delay * interval '1 microsecond', w.expires_at),
         first_failed_at = coalesce(w.first_failed_at, now), failed_at = now,
         error_class = o.class, last_error = o.text
@@ -21,16 +22,17 @@ begin
             o(seq, kind, attempts, delay, class, text)
     ), retried as (
         insert into outbox.waiting (seq, id, topic, key, payload, headers, dedup_key, max_attempts, broker_ttl,
-            expires_at, published_at, attempts, holds, available_at, first_failed_at, failed_at, error_class, last_error)
+            expires_at, published_at, attempts, lapses, holds, available_at, first_failed_at, failed_at, error_class, last_error)
         select m.seq, m.id, m.topic, m.key, m.payload, m.headers, m.dedup_key, m.max_attempts, m.broker_ttl,
-            m.expires_at, m.published_at, o.attempts, m.key is not null,
+            m.expires_at, m.published_at, o.attempts, 2 * (o.class = 'crash')::int, m.key is not null,
             least(now + o.delay * interval '1 microsecond', m.expires_at), now, now, o.class, o.text
         from m join o using (seq) where o.kind = 'retried'
     )
     insert into outbox.dead (seq, id, topic, key, payload, headers, dedup_key, max_attempts, broker_ttl,
-        expires_at, published_at, attempts, holds, first_failed_at, failed_at, error_class, last_error, died_at)
+        expires_at, published_at, attempts, lapses, holds, first_failed_at, failed_at, error_class, last_error, died_at)
     select m.seq, m.id, m.topic, m.key, m.payload, m.headers, m.dedup_key, m.max_attempts, m.broker_ttl,
-        m.expires_at, m.published_at, o.attempts, o.kind = 'parked' and m.key is not null, now, now, o.class, o.text, now
+        m.expires_at, m.published_at, o.attempts, 2 * (o.class = 'crash')::int, o.kind = 'parked' and m.key is not null,
+        now, now, o.class, o.text, now
     from m join o using (seq) where o.kind in ('died', 'parked');
 
     with w as (
@@ -43,8 +45,9 @@ begin
         expires_at, published_at, generation, attempts, lapses, holds, destination, first_failed_at, failed_at,
         error_class, last_error, died_at)
     select w.seq, w.id, w.topic, w.key, w.payload, w.headers, w.dedup_key, w.max_attempts, w.broker_ttl,
-        w.expires_at, w.published_at, w.generation, o.attempts, w.lapses, o.kind = 'parked' and w.key is not null,
-        w.destination, coalesce(w.first_failed_at, now), now, o.class, o.text, now
+        w.expires_at, w.published_at, w.generation, o.attempts, 2 * (o.class = 'crash')::int,
+        o.kind = 'parked' and w.key is not null, w.destination,
+        coalesce(w.first_failed_at, now), now, o.class, o.text, now
     from w join unnest(p_seqs, p_kinds, p_attempts, p_classes, p_texts) o(seq, kind, attempts, class, text) using (seq);
 end
 $$;
