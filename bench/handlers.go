@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/bench"
 )
 
 // Handlers that take their time: at most handlerSlots per handlerTime can be delivered.
@@ -13,19 +14,16 @@ const (
 	handlerTime  = 5 * time.Millisecond
 )
 
-func handlersScenario() scenario {
-	sc := scenario{
-		name: "handlers", rate: "msg/s",
-		about: "an eighth of a backlog to handlers of 5 ms in 50 slots, 10,000 msg/s at best",
+func handlersScenario() bench.Scenario {
+	sc := bench.Scenario{
+		Name: "handlers", Rate: "msg/s",
+		About: "an eighth of a backlog to handlers of 5 ms in 50 slots, 10,000 msg/s at best",
 	}
-	for _, c := range []struct {
-		name string
-		keys int
-	}{{"no keys", 0}, {"1000 keys", 1000}} {
-		sc.cases = append(sc.cases, benchCase{name: c.name, run: func(ctx context.Context, b *bench) (sample, error) {
-			s, err := b.drain(ctx, drainRun{rows: b.opt.rows / 8, keys: c.keys, relays: 1, slots: handlerSlots, sink: slowHandler})
+	for _, c := range []keyed{{"no keys", 0}, {"1000 keys", 1000}} {
+		sc.Cases = append(sc.Cases, bench.Case{Name: c.name, Run: func(ctx context.Context, b *bench.Bed) (bench.Sample, error) {
+			s, err := b.Drain(ctx, bench.Drain{Backlog: bench.Backlog{Rows: b.Rows / 8, Keys: c.keys}, Slots: handlerSlots, Handler: slowHandler})
 			possible := handlerSlots / handlerTime.Seconds()
-			s.more = append([]figure{{"of possible", s.rate / possible}}, s.more...)
+			s.More = append([]bench.Figure{{Name: "of possible", Value: s.Rate / possible}}, s.More...)
 			return s, err
 		}})
 	}
@@ -33,13 +31,4 @@ func handlersScenario() scenario {
 }
 
 // slowHandler waits as one does that calls another service.
-func slowHandler(ctx context.Context, _ *outbox.Delivery) error {
-	timer := time.NewTimer(handlerTime)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
+func slowHandler(ctx context.Context, _ *outbox.Delivery) error { return bench.Pause(ctx, handlerTime) }

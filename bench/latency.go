@@ -2,147 +2,95 @@ package main
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
-	"slices"
-	"sync"
-	"sync/atomic"
-	"time"
-
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outboxrelay/outbox"
-	"github.com/outboxrelay/outbox/natssink"
+	"github.com/outboxrelay/outbox/internal/bench"
 	"github.com/outboxrelay/outbox/pgstore"
 )
 
-func latencyScenario() scenario {
-	return scenario{
-		name: "latency", rate: "msg/s", rounds: 1,
-		about: "commit → handler at a fixed rate that does not wait for anything; \"due\" counts from when the message was due to be published",
-		cases: []benchCase{
-			{name: "notifications on", run: latencyWith(pgstore.NotifyPublish)},
-			{name: "notifications off", run: latencyWith(pgstore.NotifyOff)},
-			{name: "to the stream's acknowledgement", run: withStream(func(ctx context.Context, b *bench, sink *natssink.Sink) (sample, error) {
-				return b.latency(ctx, pgstore.NotifyPublish, func(t *tally, ts *times) outbox.Route { return timedAck(sink, t, ts) })
-			})},
+// latencyRun is a rate of messages and where they go.
+type latencyRun struct {
+	notify pgstore.NotifyMode
+	to     outbox.Sink // nil: a handler that does nothing
+	hold   bench.HoldFunc
+}
+
+func latencyScenario() bench.Scenario {
+	handler := func(notify pgstore.NotifyMode, hold bench.HoldFunc) runFunc {
+		return func(ctx context.Context, b *bench.Bed) (bench.Sample, error) {
+			return latency(ctx, b, latencyRun{notify: notify, hold: hold})
+		}
+	}
+	stream := func(notify pgstore.NotifyMode, hold bench.HoldFunc) runFunc {
+		return bench.JetStream().With(func(ctx context.Context, b *bench.Bed, to bench.Target) (bench.Sample, error) {
+			return latency(ctx, b, latencyRun{notify, to.Sink(), hold})
+		})
+	}
+	return bench.Scenario{
+		Name: "latency", Rate: "msg/s", Rounds: 1,
+		About: "commit → handler, or acknowledgement of a stream, at a fixed rate that does not wait for anything; \"due\" counts from when the message was due to be published",
+		Cases: []bench.Case{
+			{Name: "handler, notifications on", Run: handler(pgstore.NotifyPublish, nil)},
+			{Name: "handler, notifications off", Run: handler(pgstore.NotifyOff, nil)},
+			{Name: "JetStream, notifications on", Run: stream(pgstore.NotifyPublish, nil)},
+			{Name: "JetStream, notifications off", Run: stream(pgstore.NotifyOff, nil)},
+			{Name: "JetStream, on, a writer is open", Run: stream(pgstore.NotifyPublish, bench.HoldWriter)},
 		},
 	}
 }
 
-// times are those of each message, in nanoseconds since the start of the run.
-type times struct {
-	begin                   time.Time
-	due, committed, handled []atomic.Int64
-}
-
-func newTimes(n int) *times {
-	return &times{time.Now(), make([]atomic.Int64, n), make([]atomic.Int64, n), make([]atomic.Int64, n)}
-}
-
-func (ts *times) now() int64 { return int64(time.Since(ts.begin)) }
-
-func latencyWith(notify pgstore.NotifyMode) func(ctx context.Context, b *bench) (sample, error) {
-	return func(ctx context.Context, b *bench) (sample, error) { return b.latency(ctx, notify, timedRoute) }
-}
-
-// latency publishes at a fixed rate and delivers by the route, which notes when each message arrives.
-func (b *bench) latency(ctx context.Context, notify pgstore.NotifyMode, route func(*tally, *times) outbox.Route) (_ sample, err error) {
-	s, n := b.server, int(b.opt.latencyFor.Seconds()*float64(b.opt.rate))
-	if err := s.empty(ctx); err != nil {
-		return sample{}, err
+func latency(ctx context.Context, b *bench.Bed, run latencyRun) (bench.Sample, error) {
+	n := int(b.LatencyFor.Seconds() * float64(b.MessageRate))
+	if err := b.Empty(ctx); err != nil {
+		return bench.Sample{}, err
 	}
-	publish, err := publisher(notify)
-	if err != nil {
-		return sample{}, err
-	}
-	t, ts, w := newTally(n, 0), newTimes(n), &wire{}
-	pool, err := s.pool(ctx, writers, w)
-	if err != nil {
-		return sample{}, err
-	}
-	defer pool.Close()
-	m, err := s.startMeter(ctx, w)
-	if err != nil {
-		return sample{}, err
-	}
-	f, err := s.startFleet(ctx, fleetConfig{relays: 1, route: route(t, ts), notify: notify, tally: t, wire: w})
-	if err != nil {
-		return sample{}, err
-	}
-	took, err := publishAtRate(ctx, pool, f, b.opt.rate, t, ts, publish)
-	u, errStop := m.stop(ctx)
-	if err := errors.Join(err, errStop, f.stop()); err != nil {
-		return sample{}, err
-	}
-	left, err := s.left(ctx)
-	return sample{float64(n) / took.Seconds(), append(ts.figures(b.opt.rate), u.figures(n)...), t.faults(left)}, err
-}
-
-// timedRoute notes when its handler is called.
-func timedRoute(t *tally, ts *times) outbox.Route {
-	sink := outbox.SinkFunc(func(_ context.Context, d *outbox.Delivery) error {
-		i := int64(binary.BigEndian.Uint64(d.Payload))
-		ts.handled[i].CompareAndSwap(0, ts.now())
-		t.deliver(i + 1)
-		return nil
-	})
-	return outbox.Route{Name: "bench", Topics: []string{">"}, Sink: sink}
-}
-
-// publishAtRate publishes each message when it is due, whatever became of the one before, and waits until all are
-// settled.
-func publishAtRate(ctx context.Context, pool *pgxpool.Pool, f *fleet, rate int, t *tally, ts *times, publish publishFunc) (time.Duration, error) {
-	if err := f.ready(ctx); err != nil {
-		return 0, err
-	}
-	ts.begin = time.Now()
-	var group sync.WaitGroup
-	errs := make([]error, t.messages())
-	for i := range errs {
-		due := time.Duration(i) * time.Second / time.Duration(rate)
-		if errs[i] = sleepUntil(ctx, ts.begin.Add(due)); errs[i] != nil {
-			break
+	t, ts, w := bench.NewTally(n, 0), bench.NewTimes(n), &bench.Wire{}
+	var ends closers
+	u, err := func() (u bench.Usage, err error) {
+		writing, f, err := startLatency(ctx, b, run, t, ts, w, &ends)
+		if err != nil {
+			return u, err
 		}
-		ts.due[i].Store(int64(due))
-		group.Go(func() {
-			errs[i] = writeOne(ctx, pool, i%(writers*1000), newPayload(int64(i)), publish)
-			ts.committed[i].Store(ts.now())
-		})
+		m, err := b.StartMeter(ctx, w)
+		if err != nil {
+			return u, err
+		}
+		_, err = writing.AtRate(ctx, f, b.MessageRate, t, ts, b.Stall)
+		u, errFinish := m.Finish(ctx, ends.close)
+		return u, errors.Join(err, errFinish)
+	}()
+	if err := errors.Join(err, ends.close()); err != nil {
+		return bench.Sample{}, err
 	}
-	group.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return 0, fmt.Errorf("publish: %w", err)
-	}
-	took := time.Since(ts.begin)
-	return took, t.wait(ctx, f.failed, stall)
+	left, err := b.Left(ctx, 0)
+	more := append(ts.Figures(b.MessageRate), u.Figures(n)...)
+	return bench.Sample{Rate: float64(n) / u.Took.Seconds(), More: more, Faults: t.Faults(left, bench.Unknown)}, err
 }
 
-func sleepUntil(ctx context.Context, at time.Time) error {
-	timer := time.NewTimer(time.Until(at))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+// startLatency starts what publishes, delivers and stands in the way; ends gets what ends it.
+func startLatency(ctx context.Context, b *bench.Bed, run latencyRun, t *bench.Tally, ts *bench.Times, w *bench.Wire, ends *closers) (bench.Writing, *bench.Fleet, error) {
+	if run.hold != nil {
+		release, err := run.hold(ctx, b)
+		if err != nil {
+			return bench.Writing{}, nil, err
+		}
+		ends.add(release)
 	}
-}
-
-// figures leave out the first second (or what there is less of), in which connections are made.
-func (ts *times) figures(rate int) []figure {
-	var waits, all []time.Duration
-	for i := min(rate, len(ts.due)/2); i < len(ts.due); i++ {
-		// A handler may begin before the publisher has heard of its own commit.
-		waits = append(waits, max(0, time.Duration(ts.handled[i].Load()-ts.committed[i].Load())))
-		all = append(all, time.Duration(ts.handled[i].Load()-ts.due[i].Load()))
+	store, closeStore, err := b.OpenStore(ctx, &bench.Wire{}, pgstore.Config{Notify: run.notify})
+	if err != nil {
+		return bench.Writing{}, nil, err
 	}
-	slices.Sort(waits)
-	slices.Sort(all)
-	return []figure{
-		{"p50 ms", milliseconds(percentile(waits, 50))}, {"p95 ms", milliseconds(percentile(waits, 95))},
-		{"p99 ms", milliseconds(percentile(waits, 99))}, {"max ms", milliseconds(percentile(waits, 100))},
-		{"due p50 ms", milliseconds(percentile(all, 50))}, {"due p99 ms", milliseconds(percentile(all, 99))},
+	ends.add(func() error { closeStore(); return nil })
+	pool, err := b.Pool(ctx, bench.Writers, w)
+	if err != nil {
+		return bench.Writing{}, nil, err
 	}
+	ends.add(func() error { pool.Close(); return nil })
+	f, err := bench.StartFleet(ctx, b.Stores, bench.FleetConfig{Relays: 1, Route: ts.Route(run.to, t), Notify: run.notify, Tally: t, Wire: w})
+	if err != nil {
+		return bench.Writing{}, nil, err
+	}
+	ends.add(f.Stop)
+	return b.Writing(pool, bench.Via(store)), f, nil
 }

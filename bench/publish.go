@@ -2,187 +2,102 @@ package main
 
 import (
 	"context"
-	_ "embed"
-	"encoding/binary"
 	"errors"
-	"fmt"
-	"sync"
-	"sync/atomic"
-	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/bench"
 	"github.com/outboxrelay/outbox/pgstore"
 )
 
-var (
-	//go:embed queries/insert.sql
-	insertSQL string
-	//go:embed queries/work.sql
-	workSQL string
-)
+// publishRun is a way to publish and how long its transactions are.
+type publishRun struct {
+	open   func(ctx context.Context, b *bench.Bed, notify pgstore.NotifyMode) (bench.PublishFunc, func(), error)
+	notify pgstore.NotifyMode
+	mixed  bool
+}
 
-// What is published, by everybody.
-const (
-	writers      = 8
-	topic        = "orders.created"
-	contentType  = "application/json"
-	headers      = `{"content-type": "application/json"}`
-	payloadBytes = 512
-)
-
-// publishFunc adds one message to a transaction.
-type publishFunc func(ctx context.Context, tx pgx.Tx, payload []byte) error
-
-func publishScenario() scenario {
+func publishScenario() bench.Scenario {
 	const bare = "bare INSERT"
-	return scenario{
-		name: "publish", rate: "tx/s", ratio: "of bare",
-		about: "8 writers, a row update and one message per transaction, beside a bare INSERT of the same row",
-		cases: []benchCase{
-			{name: bare, run: publishBare},
-			{name: "notifications on", base: bare, run: publishVia(pgstore.NotifyPublish)},
-			{name: "notifications off", base: bare, run: publishVia(pgstore.NotifyOff)},
-		},
+	sc := bench.Scenario{
+		Name: "publish", Rate: "tx/s",
+		About: "8 writers, a row update and one message per transaction, beside a bare INSERT of the same row; mixed: one transaction in ten is open 10 ms longer, one in a hundred 100 ms",
 	}
-}
-
-func publishBare(ctx context.Context, b *bench) (sample, error) {
-	return b.publish(ctx, func(ctx context.Context, tx pgx.Tx, payload []byte) error {
-		_, err := tx.Exec(ctx, insertSQL, outbox.NewID(), topic, "", payload, headers)
-		return err
-	})
-}
-
-// publishVia publishes through a Publisher; with notifications somebody listens for them.
-func publishVia(notify pgstore.NotifyMode) func(ctx context.Context, b *bench) (sample, error) {
-	return func(ctx context.Context, b *bench) (_ sample, err error) {
-		publish, err := publisher(notify)
-		if err != nil {
-			return sample{}, err
-		}
-		if notify != pgstore.NotifyOff {
-			l, err := listen(ctx, b.server.url)
-			if err != nil {
-				return sample{}, err
+	for _, c := range []struct {
+		name string
+		run  publishRun
+	}{
+		{bare, publishRun{openBare, pgstore.NotifyOff, false}},
+		{"store, notifications on", publishRun{openStore, pgstore.NotifyPublish, false}},
+		{"store, notifications off", publishRun{openStore, pgstore.NotifyOff, false}},
+		{"publisher, notifications on", publishRun{openPublisher, pgstore.NotifyPublish, false}},
+		{"publisher, notifications off", publishRun{openPublisher, pgstore.NotifyOff, false}},
+	} {
+		for _, mixed := range []string{"", ", mixed"} {
+			run := c.run
+			run.mixed = mixed != ""
+			one := bench.Case{Name: c.name + mixed, Run: run.do}
+			if c.name != bare {
+				one.Compare = bench.Of("of bare", bare+mixed)
 			}
-			defer func() { err = errors.Join(err, l.stop()) }()
+			sc.Cases = append(sc.Cases, one)
 		}
-		return b.publish(ctx, publish)
 	}
+	return sc
 }
 
-func publisher(notify pgstore.NotifyMode) (publishFunc, error) {
+func openBare(_ context.Context, b *bench.Bed, _ pgstore.NotifyMode) (bench.PublishFunc, func(), error) {
+	return b.Insert(), func() {}, nil
+}
+
+// openStore has connections of its own, on which it can notify between transactions.
+func openStore(ctx context.Context, b *bench.Bed, notify pgstore.NotifyMode) (bench.PublishFunc, func(), error) {
+	store, end, err := b.OpenStore(ctx, &bench.Wire{}, pgstore.Config{Notify: notify})
+	return bench.Via(store), end, err
+}
+
+func openPublisher(_ context.Context, _ *bench.Bed, notify pgstore.NotifyMode) (bench.PublishFunc, func(), error) {
 	p, err := pgstore.NewPublisher(&pgstore.PublishConfig{Notify: notify})
+	return bench.Via(p), func() {}, err
+}
+
+// do lets the writers commit as much as they can. What is lost is what committed and is not there.
+func (run publishRun) do(ctx context.Context, b *bench.Bed) (bench.Sample, error) {
+	if err := b.Empty(ctx); err != nil {
+		return bench.Sample{}, err
+	}
+	var ends closers
+	n, u, err := run.measure(ctx, b, &ends)
+	if err := errors.Join(err, ends.close()); err != nil {
+		return bench.Sample{}, err
+	}
+	left, err := b.Left(ctx, int64(n))
+	return bench.Sample{Rate: float64(n) / u.Took.Seconds(), More: u.Figures(n), Faults: bench.Missing(left)}, err
+}
+
+// measure counts what was committed; ends gets what ends whatever it starts.
+func (run publishRun) measure(ctx context.Context, b *bench.Bed, ends *closers) (n int, u bench.Usage, err error) {
+	how, end, err := run.open(ctx, b, run.notify)
 	if err != nil {
-		return nil, err
+		return 0, u, err
 	}
-	return func(ctx context.Context, tx pgx.Tx, payload []byte) error {
-		_, err := p.Publish(ctx, tx, outbox.Message{Topic: topic, Payload: payload, ContentType: contentType})
-		return err
-	}, nil
-}
-
-// publish lets the writers commit as much as they can. What is lost is what committed and is not there.
-func (b *bench) publish(ctx context.Context, publish publishFunc) (sample, error) {
-	s := b.server
-	w := &wire{}
-	pool, err := s.pool(ctx, writers, w)
+	ends.add(func() error { end(); return nil })
+	l, err := listen(ctx, b.URL(), run.notify)
 	if err != nil {
-		return sample{}, err
+		return 0, u, err
 	}
-	defer pool.Close()
-	if _, err := s.conn.Exec(ctx, emptySQL, pgx.QueryExecModeSimpleProtocol); err != nil {
-		return sample{}, fmt.Errorf("empty the outbox: %w", err)
-	}
-	if err := s.exec(ctx, "checkpoint"); err != nil {
-		return sample{}, err
-	}
-	m, err := s.startMeter(ctx, w)
+	ends.add(l.stop)
+	w := &bench.Wire{}
+	pool, err := b.Pool(ctx, bench.Writers, w)
 	if err != nil {
-		return sample{}, err
+		return 0, u, err
 	}
-	n, err := writeFor(ctx, pool, b.opt.publishFor, publish)
+	ends.add(func() error { pool.Close(); return nil })
+	m, err := b.StartMeter(ctx, w)
 	if err != nil {
-		return sample{}, err
+		return 0, u, err
 	}
-	u, err := m.stop(ctx)
-	if err != nil {
-		return sample{}, err
-	}
-	left, err := s.left(ctx)
-	return sample{float64(n) / u.took.Seconds(), u.figures(n), faults{lost: int64(n) - left}}, err
-}
-
-// writeFor runs the writers for a time and returns how many transactions they committed.
-func writeFor(ctx context.Context, pool *pgxpool.Pool, d time.Duration, publish publishFunc) (int, error) {
-	deadline := time.Now().Add(d)
-	var committed atomic.Int64
-	var group sync.WaitGroup
-	errs := make([]error, writers)
-	for writer := range writers {
-		group.Go(func() {
-			for i := 0; time.Now().Before(deadline); i++ {
-				if errs[writer] = writeOne(ctx, pool, writer*1000+i%1000, newPayload(int64(i)), publish); errs[writer] != nil {
-					return
-				}
-				committed.Add(1)
-			}
-		})
-	}
-	group.Wait()
-	return int(committed.Load()), errors.Join(errs...)
-}
-
-// writeOne is an application's transaction: it updates a row of its own and publishes.
-func writeOne(ctx context.Context, pool *pgxpool.Pool, account int, payload []byte, publish publishFunc) error {
-	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, workSQL, account); err != nil {
-			return fmt.Errorf("update account: %w", err)
-		}
-		return publish(ctx, tx, payload)
-	})
-}
-
-// newPayload begins with the message's number.
-func newPayload(number int64) []byte {
-	return binary.BigEndian.AppendUint64(make([]byte, 0, payloadBytes), uint64(number))[:payloadBytes]
-}
-
-// listener is a connection that listens as a relay's does.
-type listener struct {
-	conn   *pgx.Conn
-	cancel context.CancelFunc
-	ended  chan struct{}
-}
-
-func listen(ctx context.Context, url string) (*listener, error) {
-	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := conn.Exec(ctx, "listen outbox"); err != nil {
-		return nil, errors.Join(err, conn.Close(ctx))
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	l := &listener{conn, cancel, make(chan struct{})}
-	go func() {
-		defer close(l.ended)
-		for ctx.Err() == nil {
-			if _, err := conn.WaitForNotification(ctx); err != nil {
-				return
-			}
-		}
-	}()
-	return l, nil
-}
-
-func (l *listener) stop() error {
-	l.cancel()
-	<-l.ended
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	return l.conn.Close(ctx)
+	writing := b.Writing(pool, how)
+	writing.Mixed = run.mixed
+	n, err = writing.For(ctx, b.PublishFor)
+	u, errFinish := m.Finish(ctx, ends.close)
+	return n, u, errors.Join(err, errFinish)
 }

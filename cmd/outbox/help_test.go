@@ -50,7 +50,9 @@ func TestUsageErrors(t *testing.T) {
 		"publish --file x --batch 0": "--batch 0", "health --any --pid 3": "none of the others can be", "wait --timeout 5": "unit",
 		"run": "where to?", "status": "which database?", "migrate down --target x": "invalid argument", "run --to stdout:": "which database?",
 		"demo --orders 9": "must be 10 to", "demo --to kafka://x": "needs a NATS server", "demo --orders 20 --file x": "none of the others can be",
-		"demo --file /nowhere": "no such file",
+		"demo --file /nowhere": "no such file", "bench": "which database?", "bench --rows 10": "100 to", "bench --payload 65KiB": "8 to 64KiB",
+		"bench --payload x": "number of bytes", "bench --duration 5": "unit", "bench --duration 11m": "1s to 10m", "bench --keys -1": "0 to 1000000",
+		"bench --rate 0": "1 to 10000", "bench --rows 10000000 --payload 64KiB": "at most 16GiB",
 	} {
 		r := call(t, nil, strings.Fields(args)...).want(t, exitUsage)
 		wantIn(t, r.err, says)

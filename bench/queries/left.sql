@@ -1,2 +1,0 @@
-select (select count(*) from outbox.message) + (select count(*) from outbox.waiting)
-     + (select count(*) from outbox.dead) + (select count(*) from outbox.claim)

@@ -1,1 +1,0 @@
-update account set balance = balance + 1 where id = $1

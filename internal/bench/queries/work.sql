@@ -1,0 +1,1 @@
+update outbox.account set balance = balance + 1 where id = $1
