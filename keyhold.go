@@ -35,7 +35,7 @@ type KeyHold struct {
 	Age         time.Duration // since its first failure, its death, its claim or its publishing
 	Destination string        // of HoldInFlight and HoldLost
 	Relay       string        // host/pid, of HoldInFlight
-	// Behind are the ready messages of the key behind it, counted up to 10,000.
+	// Behind are the ready messages of the key behind it, counted up to a bound, 1,000 for a hundred keys.
 	Behind Depth
 }
 

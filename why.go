@@ -28,7 +28,7 @@ type Why struct {
 	Message *MessageState
 	// Head is the message that Message stands behind, the first one of its key. Nil: none.
 	Head *MessageState
-	// Older counts what is before Message in its key, ready messages only; Younger what is behind it.
+	// Older counts what is before Message in its key, ready messages only; Younger what is behind it. Both are counted up to 10,000.
 	Older, Younger Depth
 	Pauses         []Pause // that cover Message or Head
 	LiveRelays     int

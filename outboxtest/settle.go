@@ -75,7 +75,7 @@ func (t *settlement) apply(o outbox.Outcome, c *claim, r *row) {
 		r.postpone(t.now.Add(o.Delay))
 	case outbox.Died:
 		r.fail(o)
-		r.state, r.holds, r.diedAt = dead, o.Holds && r.Key != "", t.now
+		r.state, r.diedAt, r.holds = dead, t.now, o.Holds && r.Key != ""
 	case outbox.Unlisted: // ready again, and one that waited holds its key since its first claim
 	case outbox.GivenBack:
 		t.giveBack(c, r)

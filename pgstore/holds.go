@@ -11,6 +11,8 @@ import (
 )
 
 var (
+	//go:embed queries/plan_settings.sql
+	planSettingsSQL string
 	//go:embed queries/keys.sql
 	keysSQL string
 	//go:embed queries/pauses.sql
@@ -28,7 +30,9 @@ var (
 const (
 	defaultKeys = 100
 	maxKeys     = 1000
-	behindBound = 10_000 // where counting ends in keys.sql
+	behindBound = 10_000  // where counting ends in key_head.sql
+	behindAll   = 100_000 // where it ends in keys.sql, for all keys together …
+	behindOne   = 1_000   // … and for each
 )
 
 // Keys lists what holds keys; see outbox.Operator. It looks at up to 100,000 waiting and dead messages each, and at the
@@ -40,15 +44,16 @@ func (s *Store) Keys(ctx context.Context, limit int) (keys outbox.Keys, err erro
 	if limit < 1 || limit > maxKeys {
 		return keys, refuse("limit", fmt.Sprint(limit), fmt.Sprintf("must be 1 to %d", maxKeys))
 	}
-	err = s.inspect(ctx, func(tx pgx.Tx) error {
+	bound := min(behindAll/int64(limit), behindOne)
+	err = s.probe(ctx, func(tx pgx.Tx) error {
 		if keys.Pauses, err = s.pauses(ctx, tx); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, render(keysSQL, s.cfg.Schema), pgx.QueryExecModeExec, limit+1)
+		rows, err := tx.Query(ctx, render(keysSQL, s.cfg.Schema), pgx.QueryExecModeExec, limit+1, bound)
 		if err != nil {
 			return err
 		}
-		keys.Holds, err = pgx.CollectRows(rows, scanHold)
+		keys.Holds, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (outbox.KeyHold, error) { return scanHold(row, bound) })
 		return err
 	})
 	if len(keys.Holds) > limit {
@@ -57,7 +62,17 @@ func (s *Store) Keys(ctx context.Context, limit int) (keys outbox.Keys, err erro
 	return keys, err
 }
 
-func scanHold(row pgx.CollectableRow) (h outbox.KeyHold, err error) {
+// probe is inspect with the planner's settings of the claim: these queries go by indexes, whatever the statistics say.
+func (s *Store) probe(ctx context.Context, fn func(tx pgx.Tx) error) error {
+	return s.inspect(ctx, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, render(planSettingsSQL, s.cfg.Schema), pgx.QueryExecModeExec); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
+}
+
+func scanHold(row pgx.CollectableRow, bound int64) (h outbox.KeyHold, err error) {
 	var next, age, behind int64
 	var host string
 	var pid int
@@ -69,7 +84,7 @@ func scanHold(row pgx.CollectableRow) (h outbox.KeyHold, err error) {
 	if host != "" {
 		h.Relay = fmt.Sprintf("%s/%d", host, pid)
 	}
-	h.Age, h.Behind = micros(age), bounded(behind, behindBound)
+	h.Age, h.Behind = micros(age), bounded(behind, bound)
 	return h, err
 }
 
@@ -107,7 +122,7 @@ func (s *Store) Why(ctx context.Context, q outbox.WhyQuery) (w outbox.Why, err e
 		return w, err
 	}
 	w.Query = q
-	err = s.inspect(ctx, func(tx pgx.Tx) error { return s.why(ctx, tx, &w) })
+	err = s.probe(ctx, func(tx pgx.Tx) error { return s.why(ctx, tx, &w) })
 	return w, err
 }
 
@@ -137,7 +152,7 @@ func (s *Store) why(ctx context.Context, tx pgx.Tx, w *outbox.Why) error {
 		if err != nil {
 			return err
 		}
-		w.Older, w.Younger = bounded(older, countBound), bounded(younger, countBound)
+		w.Older, w.Younger = bounded(older, behindBound), bounded(younger, behindBound)
 		if head != nil {
 			if w.Head, err = s.messageState(ctx, tx, *head); err != nil {
 				return err
@@ -151,8 +166,8 @@ func (s *Store) why(ctx context.Context, tx pgx.Tx, w *outbox.Why) error {
 // subject is the seq of the message that is asked about; nil: there is none.
 func (s *Store) subject(ctx context.Context, tx pgx.Tx, q outbox.WhyQuery) (*int64, error) {
 	if q.Key != "" {
-		const behindAll = 1<<63 - 1
-		head, _, _, err := s.keyHead(ctx, tx, q.Key, behindAll, nil)
+		const last = 1<<63 - 1
+		head, _, _, err := s.keyHead(ctx, tx, q.Key, last, nil)
 		return head, err
 	}
 	rows, err := tx.Query(ctx, render(locateSQL, s.cfg.Schema), pgx.QueryExecModeExec, q.ID)

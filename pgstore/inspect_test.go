@@ -182,4 +182,5 @@ func TestInspectIsBounded(t *testing.T) {
 	if took := time.Since(begin) - sampleInterval; took > time.Second {
 		t.Errorf("took %v beside the sampled second", took)
 	}
+	operatorsAreBounded(t, conn, store)
 }

@@ -134,7 +134,8 @@ func TestEveryStatementIsAccepted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range []statement{sql.begin, sql.commit, sql.deadlines, sql.asyncCommit, sql.claim, sql.fetch, sql.sweep,
-		sql.endFrozenClaim, sql.settleDelivered, sql.settle, sql.beat, sql.holders, sql.expireDedup, sql.notify} {
+		sql.endFrozenClaim, sql.settleDelivered, sql.settle, sql.beat, sql.holders, sql.expireDedup, sql.notify,
+		sql.redrive, sql.retry, sql.discard, sql.discardHeld, sql.pause, sql.resume} {
 		described, err := conn.Prepare(t.Context(), s.name, s.sql)
 		if err != nil {
 			t.Errorf("%s: %v", s.name, err)

@@ -206,7 +206,7 @@ var anonymous = []struct {
 	{regexp.MustCompile(`"(age|seen|lease_left|waited|oldest_eligible)_seconds":-?[\d.]+`), `"${1}_seconds":N`},
 	{regexp.MustCompile(`\d+(\.\d+)?(ms|s) ago`), "AGE ago"},
 	{regexp.MustCompile(`"pid":\d+`), `"pid":N`},
-	{regexp.MustCompile(`eligible (\d+m|\d+s|\d+ms)`), "eligible AGE"},
+	{regexp.MustCompile(`eligible (\d+ms|\d+m|\d+s)`), "eligible AGE"},
 	{regexp.MustCompile(` +AGE`), " AGE"},
 }
 

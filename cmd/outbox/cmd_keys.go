@@ -19,7 +19,7 @@ func (a *app) keysCommand() *cobra.Command {
 		Short: "Show which keys are held, and by what",
 		Long: `Show which keys are held, and by what, the longest held first: a message that failed and waits for its next attempt, a dead one
 that parks its key, one that a relay has held for more than five seconds, one of a paused topic. BEHIND are the ready
-messages of the key that wait for it, counted up to 10,000.
+messages of the key that wait for it, counted up to 1,000.
 
 It answers within about a second however many messages there are: it looks at up to 100,000 waiting and dead messages each
 and, for pauses, at the oldest 10,000 ready ones.`,

@@ -95,7 +95,7 @@ func wrongCommand(t *testing.T, args []string) string {
 	// A group of verbs answers for those that it does not have.
 	verbs := "outbox"
 	for _, word := range args {
-		if strings.HasPrefix(word, "-") {
+		if strings.HasPrefix(word, "-") || strings.Contains(help, "\n  "+verbs+" ID") { // what follows is no verb
 			break
 		}
 		verbs += " " + word

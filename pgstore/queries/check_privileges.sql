@@ -20,7 +20,10 @@ from (
     union all
     select 'function ' || f.proname, 'execute', has_function_privilege(f.oid, 'execute')
     from pg_proc f join pg_namespace n on n.oid = f.pronamespace
-    where n.nspname = 'outbox' and f.prorettype <> 'trigger'::regtype and f.proname <> 'set_notify'
+    where n.nspname = 'outbox' and f.prorettype <> 'trigger'::regtype and f.proname not in (
+        -- what only owners and operators call
+        'set_notify', 'redrive', 'retry', 'discard', 'discard_held', 'pause', 'resume', 'check_pause', 'change',
+        'change_filter', 'change_page', 'redrive_rows', 'retry_rows', 'discard_rows', 'wake_relays')
 ) p
 where not p.granted
 order by 1

@@ -1,6 +1,6 @@
 -- The first message of a key before a seq, among the topics that share a destination with the given one and have an
 -- order (null: any topic), and how many ready messages of the key there are before and behind. The probes are those
--- of the claim.
+-- of the claim; "between", because with an equality the planner may walk the primary key in search of the first one.
 with lanes as materialized (
     select l.key as destination, l.value ->> 'take' as take, l.value ->> 'free' as free
     from outbox.relay r cross join lateral jsonb_each(r.destinations) l
@@ -13,14 +13,14 @@ with lanes as materialized (
         select o.destination from lanes o where $3 ~ o.take and (o.free is null or $3 !~ o.free))
 )
 select least((select m.seq from outbox.message m
-              where m.key = $1 and m.seq < $2 and m.topic ~ d.take and (d.free is null or m.topic !~ d.free)
-              order by m.seq limit 1),
+              where m.key between $1 and $1 and m.seq < $2 and m.topic ~ d.take and (d.free is null or m.topic !~ d.free)
+              order by m.key, m.seq limit 1),
              (select w.seq from outbox.waiting w
-              where w.key = $1 and w.holds and w.seq < $2 and w.topic ~ d.take and (d.free is null or w.topic !~ d.free)
-              order by w.seq limit 1),
+              where w.key between $1 and $1 and w.holds and w.seq < $2 and w.topic ~ d.take and (d.free is null or w.topic !~ d.free)
+              order by w.key, w.seq limit 1),
              (select x.seq from outbox.dead x
-              where x.key = $1 and x.holds and x.seq < $2 and x.topic ~ d.take and (d.free is null or x.topic !~ d.free)
-              order by x.seq limit 1)),
-       (select count(*) from (select from outbox.message m where m.key = $1 and m.seq < $2 order by m.seq limit 100001) m),
-       (select count(*) from (select from outbox.message m where m.key = $1 and m.seq > $2 order by m.seq limit 100001) m)
+              where x.key between $1 and $1 and x.holds and x.seq < $2 and x.topic ~ d.take and (d.free is null or x.topic !~ d.free)
+              order by x.key, x.seq limit 1)),
+       (select count(*) from (select from outbox.message m where m.key between $1 and $1 and m.seq < $2 order by m.key, m.seq limit 10001) m),
+       (select count(*) from (select from outbox.message m where m.key between $1 and $1 and m.seq > $2 order by m.key, m.seq limit 10001) m)
 from dest d

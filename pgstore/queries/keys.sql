@@ -85,6 +85,6 @@ select f.key, f.state, f.topic, f.id, f.seq, f.attempts, f.class, f.text,
        coalesce((extract(epoch from f.available_at - clock_timestamp()) * 1000000)::bigint, 0),
        greatest((extract(epoch from clock_timestamp() - f.at) * 1000000)::bigint, 0),
        coalesce(f.destination, ''), coalesce(f.host, ''), coalesce(f.pid, 0),
-       (select count(*) from (select from outbox.message m where m.key = f.key and m.seq > f.seq order by m.seq limit 10001) m)
+       (select count(*) from (select from outbox.message m where m.key between f.key and f.key and m.seq > f.seq order by m.key, m.seq limit $2 + 1) m)
 from found f
 order by f.at, f.seq

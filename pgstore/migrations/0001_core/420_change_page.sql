@@ -17,7 +17,7 @@ begin
                 select t.seq, t.topic, t.key, %s as class, %s as text, %s as at, %s as open
                 from %s t
                 where t.seq > $1 and t.seq <= $2 %s %s
-                order by t.seq
+                order by %s t.seq
                 limit $3
             ) t
         ), found as materialized (
@@ -42,7 +42,9 @@ begin
         case when p_verb = 'retry' then 't.available_at > clock_timestamp() and (t.attempts > 0 or $11 is not null)' else 'true' end,
         case p_table when 'message' then 'outbox.message' when 'waiting' then 'outbox.waiting' when 'dead' then 'outbox.dead' end,
         case when p_filter ? 'seqs' then 'and t.seq = any ($11)' end,
-        case when p_filter ? 'key' and p_table = 'message' then 'and t.key = $6' end)
+        case when p_filter ? 'key' and p_table = 'message' then 'and t.key between $6 and $6' end,
+        -- In the order of message_key; with an equality the planner may walk the primary key in search of the key.
+        case when p_filter ? 'key' and p_table = 'message' then 't.key,' end)
     into seqs, reached
     using p_after, p_until, p_rows, p_limit,
         outbox.topics_regexp(case when p_filter ? 'topic'

@@ -1,0 +1,180 @@
+package pgstore
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/planted"
+)
+
+// operatorPlans runs a call as an operator does, in a transaction that is rolled back, and returns the plans.
+func (r *planRecorder) operatorPlans(t testing.TB, sql string, args ...any) string {
+	t.Helper()
+	tx, err := r.conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), planSettingsSQL); err != nil {
+		t.Fatal(err)
+	}
+	r.take()
+	if _, err := tx.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	// The plan of a statement is told when its portal closes, with the next statement.
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return r.take()
+}
+
+// checkOperatorPlan finds scans of whole tables. The ledger and the lists of pauses and operations are short.
+func checkOperatorPlan(t testing.TB, what, plan string) {
+	t.Helper()
+	whole := regexp.MustCompile(`.*(Seq Scan on (message|waiting|dead)|Bitmap Heap Scan on message|Index Scan using message_pkey.*\n.*\n.*Filter.*key|Hash Join\s.*\n.*(message|waiting|dead)).*`)
+	if found := whole.FindString(plan); found != "" {
+		t.Errorf("%s: the plan has %q:\n%s", what, found, plan)
+	}
+	if plan == "" {
+		t.Errorf("%s: no plan was seen", what)
+	}
+}
+
+// TestOperatorPlansUseIndexes, with right statistics and with none.
+func TestOperatorPlansUseIndexes(t *testing.T) {
+	t.Parallel()
+	url := migratedDatabase(t)
+	conn, store := connect(t, url), newStore(t, url, nil)
+	insert(t, conn, "a", 3000, 100)
+	relay := newTestRelay(t, store, ">")
+	relay.settle(t, outbox.Died, relay.claim(t, 1000)...)
+	relay.settle(t, outbox.Retried, relay.claim(t, 1000)...)
+	relay.claim(t, 10)
+	for _, statistics := range []string{"analyze", "delete from pg_statistic"} {
+		exec(t, conn, statistics)
+		r := newPlanRecorder(t, url)
+		for _, call := range []string{
+			"outbox.redrive(everything => true, batch => 10)", "outbox.redrive(topic => 'a', error_class => 'error', batch => 10)",
+			"outbox.redrive(key => 'k1', older_than => '1 s')", "outbox.retry(key => 'k1', batch => 10)",
+			"outbox.discard(key => 'k1', reason => 'test', batch => 10)", "outbox.discard(topic => 'a', reason => 'test', batch => 10)",
+		} {
+			checkOperatorPlan(t, call+" after "+statistics, r.operatorPlans(t, "select * from "+call))
+		}
+		checkOperatorPlan(t, "message_state after "+statistics, r.operatorPlans(t, messageStateSQL, pgx.QueryExecModeExec, 3000))
+		checkOperatorPlan(t, "key_head after "+statistics, r.operatorPlans(t, keyHeadSQL, pgx.QueryExecModeExec, "k1", 3000, "a"))
+		checkOperatorPlan(t, "keys after "+statistics, r.operatorPlans(t, keysSQL, pgx.QueryExecModeExec, 101, 1000))
+	}
+}
+
+func TestOperatorPlanCheckFires(t *testing.T) {
+	for _, plan := range []string{"Seq Scan on message m", "Bitmap Heap Scan on message m", "Index Scan using message_pkey on message m  \n  Index Cond: (seq < 1)\n  Filter: (key = 'k')", "", "Hash Join \n  ->  Index Scan on waiting"} {
+		if planted.Failures(t, func(t testing.TB) { checkOperatorPlan(t, "planted", plan) }) == "" {
+			t.Errorf("not found: %q", plan)
+		}
+	}
+}
+
+// operatorsAreBounded: on a million messages of a hundred keys, one of them blocked, and among 100,000 dead ones, each answer
+// comes within about a second.
+func operatorsAreBounded(t *testing.T, conn *pgx.Conn, store *Store) {
+	t.Helper()
+	exec(t, conn, `insert into outbox.waiting (seq, id, topic, key, payload, attempts, holds, available_at, error_class, last_error)
+		values (0, gen_random_uuid(), 'a', 'k1', '', 5, true, clock_timestamp() + interval '1 hour', 'error', 'x')`)
+	exec(t, conn, `insert into outbox.message (id, topic, key, payload) select outbox.new_id(), 'a', 'k1', '' from generate_series(1, 100)`)
+	exec(t, conn, `insert into outbox.dead (seq, id, topic, key, payload, headers, published_at, error_class, last_error)
+		select nextval('outbox.seq'), gen_random_uuid(), 'a', 'd' || g, '', '{}', now(), 'error', 'x' from generate_series(1, 100000) g`)
+	exec(t, conn, "analyze outbox.message, outbox.waiting, outbox.dead")
+	last := value[outbox.ID](t, conn, "select id from outbox.message where key = 'k1' order by seq desc limit 1")
+	dead := value[outbox.ID](t, conn, "select id from outbox.dead order by seq desc limit 1")
+	within := func(what string, do func() error) {
+		t.Helper()
+		begin := time.Now()
+		if err := do(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if took := time.Since(begin); took > 2*time.Second {
+			t.Errorf("%s took %v", what, took)
+		} else {
+			t.Logf("%s took %v", what, took)
+		}
+	}
+	within("keys", func() error {
+		keys, err := store.Keys(t.Context(), 0)
+		blocked := func(h outbox.KeyHold) bool {
+			return h.Key == "k1" && h.State == outbox.HoldRetrying && h.Behind == outbox.Depth{Messages: 1000, AtLeast: true}
+		}
+		if err == nil && !slices.ContainsFunc(keys.Holds, blocked) {
+			err = fmt.Errorf("%+v", keys)
+		}
+		return err
+	})
+	within("why of the last", func() error {
+		w, err := store.Why(t.Context(), outbox.WhyQuery{ID: last})
+		if err == nil && (w.Head == nil || w.Head.Seq != 0 || w.Message.ID != last) {
+			err = fmt.Errorf("%+v", w)
+		}
+		return err
+	})
+	within("why of a key", func() error { _, err := store.Why(t.Context(), outbox.WhyQuery{Key: "k1"}); return err })
+	within("why of nothing", func() error {
+		w, err := store.Why(t.Context(), outbox.WhyQuery{ID: outbox.NewID()})
+		if err == nil && w.Message != nil {
+			err = fmt.Errorf("%+v", w.Message)
+		}
+		return err
+	})
+	within("redrive of one", func() error {
+		r, err := store.Redrive(t.Context(), outbox.Change{Filter: outbox.Filter{IDs: []outbox.ID{dead}}})
+		if err == nil && r.Changed != 1 {
+			err = fmt.Errorf("%+v", r)
+		}
+		return err
+	})
+	within("discard of one", func() error {
+		r, err := store.Discard(t.Context(), outbox.Change{Filter: outbox.Filter{IDs: []outbox.ID{last}}, Reason: "test"})
+		if err == nil && r.Changed != 1 {
+			err = fmt.Errorf("%+v", r)
+		}
+		return err
+	})
+	within("one batch of everything", func() error {
+		_, err := conn.Exec(t.Context(), "select outbox.redrive(everything => true)")
+		return err
+	})
+}
+
+// TestLocate: whatever the id and the clock of its maker, a message is found.
+func TestLocate(t *testing.T) {
+	t.Parallel()
+	url := migratedDatabase(t)
+	conn := connect(t, url)
+	exec(t, conn, `insert into outbox.message (id, topic, payload, published_at)
+		select outbox.new_id(), 'a', '', clock_timestamp() - interval '3 hours' + g * interval '1 second' from generate_series(1, 7000) g order by g`)
+	for name, id := range map[string]string{
+		"of version 4": "gen_random_uuid()", "of version 7": "outbox.new_id()", "from the past": "'0147eb3c-0000-7000-8000-000000000001'",
+		"from the future": "'0fffeb3c-0000-7000-8000-000000000001'",
+	} {
+		found := value[outbox.ID](t, conn, "insert into outbox.message (id, topic, payload) values ("+id+", 'a', '') returning id")
+		seq := value[int64](t, conn, "select seq from outbox.message where id = $1", found)
+		if got := values[int64](t, conn, "select l.seq from outbox.locate(array[$1::uuid]) l", found); len(got) != 1 || got[0] != seq {
+			t.Errorf("%s: found at %v, is at %d", name, got, seq)
+		}
+	}
+	if got := values[int64](t, conn, "select l.seq from outbox.locate(array[gen_random_uuid(), outbox.new_id()]) l"); len(got) != 0 {
+		t.Errorf("found what is not there: %v", got)
+	}
+	for _, at := range []int{0, 1, 3000, 7000, 8000} {
+		want := value[*int64](t, conn, `select min(m.seq) from outbox.message m where m.topic = 'a' and m.published_at >=
+			(select min(x.published_at) from outbox.message x) + ($1 - 1) * interval '1 second'`, at)
+		got := value[int64](t, conn, `select outbox.seq_at((select min(x.published_at) from outbox.message x) + ($1 - 1) * interval '1 second')`, at)
+		if want != nil && got != *want {
+			t.Errorf("second %d begins at %d, want %d", at, got, *want)
+		}
+	}
+}
