@@ -5,10 +5,16 @@ RACED      := . ./pgstore
 POINTED    := ./internal/e2e ./internal/crashtest ./internal/failpoint
 MODULES    := examples/orm bench/peers
 TESTFLAGS  ?= -timeout 30m
+# What make chaos plays: messages for each order policy, random schedules in memory and, three at a time, on PostgreSQL.
+# SEED repeats the choices of a run that printed it.
+CHAOS_MESSAGES  ?= 200000
+CHAOS_SCHEDULES ?= 2000
+CHAOS_ROUNDS    ?= 20
+SEED            ?=
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-short race bench bench-peers lint fmt fmt-check vet staticcheck tidy-check
+.PHONY: help demo test test-short race chaos bench bench-peers lint fmt fmt-check vet staticcheck tidy-check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +33,11 @@ test-short: ## run the tests that take seconds
 
 race: ## run all tests with the race detector
 	$(GO) test $(TESTFLAGS) -race ./...
+
+chaos: ## kill relays under load and play random schedules, in a quarter of an hour; SEED=n repeats a run's choices
+	OUTBOX_TEST_CHAOS_MESSAGES=$(CHAOS_MESSAGES) OUTBOX_TEST_SEED=$(SEED) $(GO) test $(TESTFLAGS) -timeout 1h -count=1 -v -tags failpoint -run TestChaos ./internal/e2e
+	$(GO) test $(TESTFLAGS) -count=1 -v -run TestSchedulesInMemory ./internal/schedule -rapid.checks=$(CHAOS_SCHEDULES) $(if $(SEED),-rapid.seed=$(SEED))
+	$(GO) test $(TESTFLAGS) -count=1 -v -run TestSchedulesInPostgres ./internal/schedule -rapid.checks=$(CHAOS_ROUNDS) $(if $(SEED),-rapid.seed=$(SEED))
 
 bench: ## measure on a private server, in half an hour; BENCHFLAGS=-short takes some minutes, see docs/benchmarks.md
 	$(GO) run ./bench $(BENCHFLAGS)

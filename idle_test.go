@@ -107,3 +107,35 @@ func TestBytesBound(t *testing.T) {
 		}
 	})
 }
+
+// TestIdleAfterSlowMessages: a relay whose slots were all busy from its first claim on, for longer than the time in
+// which it polls quickly, and who then finds nothing, rests like any other.
+func TestIdleAfterSlowMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &faultyStore{Store: outboxtest.NewStore()}
+		var claims atomic.Int64
+		store.claim = func(ctx context.Context, q outbox.ClaimQuery) (outbox.Batch, error) {
+			if claims.Add(1) > 1000 {
+				time.Sleep(time.Second) // the clock of the bubble stands still while somebody is always busy
+			}
+			b, err := store.Store.Claim(ctx, q)
+			b.More = len(b.Claims) > 0 // another relay takes it
+			return b, err
+		}
+		publish(t, store.Store, messages(2, "a", "")...)
+		routes := sinkOf(func(context.Context, *outbox.Delivery) error {
+			time.Sleep(3 * time.Second)
+			return nil
+		})
+		routes[0].Slots = 1
+		r := start(t, store, routes, outbox.Config{})
+		time.Sleep(time.Minute)
+		r.mustStop()
+		if n := claims.Load(); n > 500 {
+			t.Errorf("%d claims in a minute, for two messages", n)
+		}
+		if c := store.Counts(); c.Delivered != 2 {
+			t.Errorf("%+v", c)
+		}
+	})
+}

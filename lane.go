@@ -59,7 +59,7 @@ func newLane(r *running, spec *laneSpec) *lane {
 // loop claims and dispatches for one session until it stops, or in a relay that runs until idle, until
 // there is nothing to do.
 func (l *lane) loop(s *session) {
-	l.lastWork, l.pause = time.Now(), 0
+	l.lastWork, l.pause = time.Now(), hotPoll
 	for {
 		limit, ok := l.awaitRoom(s)
 		if !ok {

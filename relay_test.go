@@ -341,6 +341,49 @@ func TestDeadHeadGoesOn(t *testing.T) {
 	})
 }
 
+// TestDeathIsStoredFirst: what comes behind a dead message waits until its death is stored. If the relay dies before
+// that, the message comes again and may be accepted: it must not have been passed.
+func TestDeathIsStoredFirst(t *testing.T) {
+	for name, route := range map[string]func(*outboxtest.Recorder) outbox.Sink{
+		"one by one": func(r *outboxtest.Recorder) outbox.Sink { return r },
+		"batches":    func(r *outboxtest.Recorder) outbox.Sink { return recorderBatch{r} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, sink := &faultyStore{Store: outboxtest.NewStore()}, &outboxtest.Recorder{}
+				stored := make(chan struct{})
+				store.settle = func(ctx context.Context, os []outbox.Outcome) ([]outbox.Settled, error) {
+					<-stored
+					return store.Store.Settle(ctx, os)
+				}
+				publish(t, store.Store, messages(3, "a", "k")...)
+				sink.Plan(outbox.Permanent(errors.New("bad")))
+				r := start(t, store, outbox.To(route(sink)), outbox.Config{})
+				time.Sleep(5 * time.Second)
+				if got := payloads(sink.Deliveries()); got != "0 " {
+					t.Errorf("delivered %s before the death of 0 was stored", got)
+				}
+				close(stored)
+				time.Sleep(time.Second)
+				r.mustStop()
+				if got := payloads(sink.Deliveries()); got != "0 1 2 " {
+					t.Errorf("delivered %s", got)
+				}
+			})
+		})
+	}
+}
+
+// recorderBatch is a Recorder that takes batches.
+type recorderBatch struct{ *outboxtest.Recorder }
+
+func (r recorderBatch) DeliverBatch(ctx context.Context, ds []*outbox.Delivery, report func(i int, err error)) error {
+	for i, d := range ds {
+		report(i, r.Deliver(ctx, d))
+	}
+	return nil
+}
+
 // TestResults: what each error of a handler does.
 func TestResults(t *testing.T) {
 	boom := errors.New("boom")

@@ -33,6 +33,12 @@ type PublishConfig struct {
 	MaxPayload int
 	// Notify is how relays are woken. Default NotifyPublish.
 	Notify NotifyMode
+	// LockKeys makes transactions that publish the same key take turns, from the publishing to the end of each, so that
+	// the messages of a key are delivered in the order of the commits also when transactions race for it. Every
+	// publisher of these keys must do it: the SQL functions do with the setting lock_keys. A transaction holds at most
+	// 64 locks; unrelated keys share one now and then. One call cannot deadlock with another, but two transactions
+	// that call several times can: see docs/publishing-order.md. Default false.
+	LockKeys bool
 }
 
 func (c *PublishConfig) withDefaults() (PublishConfig, error) {
@@ -69,6 +75,8 @@ var (
 	publishInsertSQL string
 	//go:embed queries/publish_rows.sql
 	publishRowsSQL string
+	//go:embed queries/lock_keys.sql
+	lockKeysSQL string
 	//go:embed queries/in_transaction.sql
 	inTransactionSQL string
 )
@@ -81,7 +89,9 @@ var (
 type Publisher struct {
 	cfg PublishConfig
 
-	oneSQL, insertSQL, rowsSQL, copiedSQL, inTransactionSQL string
+	oneSQL, copiedSQL, inTransactionSQL string
+	locking, plain                      chunkStatements
+	lockSQL                             string
 }
 
 // NewPublisher makes a Publisher. A nil cfg means the defaults. The error is a *outbox.FieldError.
@@ -90,13 +100,15 @@ func NewPublisher(cfg *PublishConfig) (*Publisher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("publisher: %w", err)
 	}
+	text := func(sql string) string { return render(uncommented(sql), c.Schema) }
 	return &Publisher{
 		cfg:              c,
-		oneSQL:           render(uncommented(publishOneSQL), c.Schema),
-		insertSQL:        render(uncommented(publishInsertSQL), c.Schema),
-		rowsSQL:          render(uncommented(publishRowsSQL), c.Schema),
-		copiedSQL:        render(uncommented(publishCopiedSQL), c.Schema),
-		inTransactionSQL: render(uncommented(inTransactionSQL), c.Schema),
+		oneSQL:           text(publishOneSQL),
+		plain:            chunkStatements{text(publishInsertSQL), text(publishRowsSQL)},
+		locking:          chunkStatements{text(withLockKeys(publishInsertSQL)), text(withLockKeys(publishRowsSQL))},
+		lockSQL:          text(lockKeysSQL),
+		copiedSQL:        text(publishCopiedSQL),
+		inTransactionSQL: text(inTransactionSQL),
 	}, nil
 }
 
@@ -141,13 +153,18 @@ func (p *Publisher) publish(ctx context.Context, s session, notify bool, ms []ou
 	if err := s.prove(ctx); err != nil {
 		return nil, "", p.explain("publish: prove the transaction", err)
 	}
-	if tx := copies(s, entries); tx != nil {
+	tx := copies(s, entries)
+	statements, err := p.lockFirst(ctx, s, entries, tx != nil)
+	if err != nil {
+		return nil, "", p.explain("publish: lock the keys", err)
+	}
+	if tx != nil {
 		return p.copy(ctx, tx, notify, entries)
 	}
 	sent := &sending{receipts: make([]outbox.Receipt, 0, len(entries))}
 	for len(entries) > 0 {
 		n := chunkLen(entries)
-		if err := p.send(ctx, s, notify, entries[:n], sent); err != nil {
+		if err := p.send(ctx, s, statements, notify, entries[:n], sent); err != nil {
 			return nil, "", p.explain(describe(entries[:n]), err)
 		}
 		entries = entries[n:]
@@ -162,14 +179,14 @@ type sending struct {
 }
 
 // send publishes one chunk by one statement.
-func (p *Publisher) send(ctx context.Context, s session, notify bool, es []entry, sent *sending) error {
-	query, args, answers := p.rowsSQL, rowsArgs, len(es)
+func (p *Publisher) send(ctx context.Context, s session, c *chunkStatements, notify bool, es []entry, sent *sending) error {
+	query, args, answers := c.rows, rowsArgs, len(es)
 	switch {
 	case !allPlain(es):
-	case len(es) == 1:
+	case len(es) == 1 && c == &p.plain:
 		query, args = p.oneSQL, oneArgs
 	default:
-		query, args, answers = p.insertSQL, insertArgs, 1
+		query, args, answers = c.insert, insertArgs, 1
 	}
 	published, err := s.published(ctx, query, args(es, notify)...)
 	if err != nil {

@@ -27,11 +27,11 @@ func BenchmarkPublish(b *testing.B) {
 		for name, send := range map[string]func() error{
 			"publish": func() error { _, err := p.Publish(b.Context(), tx, ms...); return err },
 			"arrays": func() error {
-				_, err := s.published(b.Context(), p.insertSQL, insertArgs(entries, false)...)
+				_, err := s.published(b.Context(), p.plain.insert, insertArgs(entries, false)...)
 				return err
 			},
 			"function": func() error {
-				_, err := s.published(b.Context(), p.rowsSQL, rowsArgs(entries, false)...)
+				_, err := s.published(b.Context(), p.plain.rows, rowsArgs(entries, false)...)
 				return err
 			},
 			"bare insert": func() (err error) {

@@ -67,7 +67,7 @@ func TestUncommented(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	p := newPublisher(t, nil)
-	for _, sql := range []string{p.oneSQL, p.insertSQL, p.rowsSQL, p.inTransactionSQL} {
+	for _, sql := range []string{p.oneSQL, p.plain.insert, p.plain.rows, p.locking.insert, p.locking.rows, p.lockSQL, p.inTransactionSQL} {
 		if strings.Contains(sql, "--") || !strings.Contains(sql, "outbox") {
 			t.Errorf("a comment is left, or nothing: %s", sql)
 		}

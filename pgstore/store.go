@@ -34,6 +34,8 @@ type Config struct {
 	BeforeListen func(context.Context, *pgx.ConnConfig) error
 	// MaxPayload is the largest payload in bytes. Default 1 MiB, at most 64 MiB.
 	MaxPayload int
+	// LockKeys is that of PublishConfig.
+	LockKeys bool
 	// SettleSync is the durability of settling.
 	SettleSync SettleSync
 	// Logger is told of changes of the store's state. Default slog.Default.
@@ -116,7 +118,7 @@ func New(pool *pgxpool.Pool, cfg *Config) (*Store, error) {
 	if cfg != nil {
 		c = *cfg
 	}
-	publisher, err := NewPublisher(&PublishConfig{Schema: c.Schema, MaxPayload: c.MaxPayload, Notify: c.Notify})
+	publisher, err := NewPublisher(&PublishConfig{Schema: c.Schema, MaxPayload: c.MaxPayload, Notify: c.Notify, LockKeys: c.LockKeys})
 	if err := errors.Join(err, c.check()); err != nil {
 		return nil, err
 	}

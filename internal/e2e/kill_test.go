@@ -14,8 +14,7 @@ import (
 func TestRelaysKilledAtRandom(t *testing.T) {
 	for _, relays := range []int{2, 4, 8} {
 		t.Run(fmt.Sprint(relays, " relays"), func(t *testing.T) {
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
+			seed := seedOf(t)
 			random := rand.New(rand.NewPCG(seed, 0))
 			db := newDatabase(t)
 			h := crashtest.New(t)

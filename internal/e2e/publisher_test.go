@@ -36,11 +36,13 @@ type plan struct {
 
 	// relays
 	Lease       time.Duration
+	Order       string // the policy's name; empty: the default
 	Slots       int
 	BatchBytes  int64
 	Take        []string // of the lane; nil: everything
 	Second      []string // of a second destination
 	FailEvery   int      // every so many-th message fails at its first attempt
+	DoomEvery   int      // every so many-th message fails for good
 	AsyncSettle bool
 	Work        time.Duration // of each delivery
 	MaxAttempts int

@@ -44,7 +44,8 @@ func relay(ctx context.Context, c *crashtest.Child) error {
 	r, err := outbox.NewRelay(record.NewStore(store, c.Log),
 		routes(p, c.Log),
 		&outbox.Config{
-			MaxAttempts: p.MaxAttempts, Lease: p.Lease, Logger: log, Retry: outbox.RetryPolicy{Base: 50 * time.Millisecond, Max: time.Second},
+			MaxAttempts: p.MaxAttempts, Lease: p.Lease, Logger: log, Order: policies[p.Order].relay,
+			Retry: outbox.RetryPolicy{Base: 50 * time.Millisecond, Max: time.Second},
 			Rules: []outbox.Rule{{Topics: []string{unordered}, Order: outbox.OrderNone}},
 			Hooks: outbox.Hooks{Event: func(_ context.Context, e outbox.Event) {
 				if e.Kind == outbox.EventBeat {
@@ -80,8 +81,8 @@ func routes(p plan, log *history.Log) []outbox.Route {
 	return rs
 }
 
-// handler takes its time, and fails the first attempt of every so many-th message. Beside a message that kills the
-// process, a second attempt of any other is fatal to it.
+// handler takes its time, fails the first attempt of every so many-th message, and others for good. Beside a message
+// that kills the process, a second attempt of any other is fatal to it.
 func handler(p plan) outbox.Sink {
 	return outbox.SinkFunc(func(ctx context.Context, d *outbox.Delivery) error {
 		if p.Poison != 0 && d.Seq == p.Poison {
@@ -92,6 +93,9 @@ func handler(p plan) outbox.Sink {
 		}
 		if p.Work > 0 {
 			time.Sleep(p.Work)
+		}
+		if p.DoomEvery > 0 && d.Seq%int64(p.DoomEvery) == 0 && policies[p.Order].dooms(d) {
+			return outbox.Permanent(errors.New("planned to fail for good"))
 		}
 		if p.FailEvery > 0 && d.Attempt == 1 && d.Seq%int64(p.FailEvery) == 0 {
 			return errors.New("planned failure")

@@ -4,8 +4,8 @@ import "fmt"
 
 // Options say what the system under test promises.
 type Options struct {
-	// Unordered reports whether a topic's keys are only passed on, without order. Nil: no topic's.
-	Unordered func(topic string) bool
+	// Order is the policy of each topic. Nil: Skip for all.
+	Order func(topic string) Order
 	// Undrained: the relays were not given the time to deliver everything, so nothing counts as lost.
 	Undrained bool
 	// SettleLoss is how long before it is disturbed the database may forget settlements, in nanoseconds: with
@@ -25,6 +25,9 @@ func Check(events []Event, o Options) Report {
 		c.content(m)
 		c.duplicates(m)
 		c.settlements(m)
+		c.surrendered(m)
+		c.revived(m)
+		c.spent(m)
 		if !o.Undrained {
 			c.lost(m)
 		}

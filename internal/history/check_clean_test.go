@@ -151,7 +151,7 @@ A accept m1
 A accept m2 dest=e
 A accept m3 key=other
 A accept u4`},
-		{name: "an unordered topic", options: Options{Unordered: func(topic string) bool { return topic == "t" }}, lines: `
+		{name: "an unordered topic", options: Options{Order: all(None)}, lines: `
 p publish m1
 p commit m1
 p publish m2

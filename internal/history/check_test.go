@@ -72,6 +72,8 @@ func (e *Event) apply(t *testing.T, options map[string]string) {
 			e.Seq = number(value)
 		case "claim":
 			e.Claim = number(value)
+		case "attempt":
+			e.Attempt = number(value)
 		case "dest":
 			e.Destination = value
 		case "outcome":

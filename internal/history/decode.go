@@ -126,6 +126,8 @@ func (e *Event) number(name string) *int64 {
 		return &e.Seq
 	case "claim":
 		return &e.Claim
+	case "attempt":
+		return &e.Attempt
 	case "since":
 		return &e.Since
 	case "until":

@@ -39,7 +39,8 @@ const (
 	RolledBack Kind = "rolled_back"
 )
 
-// Deliveries. All have Message, Destination, Relay, Seq, Claim; Begun has Topic, Key and Payload as received.
+// Deliveries. All have Message, Destination, Relay, Seq, Claim; Begun has Topic, Key,
+// Payload and Attempt as received.
 const (
 	Begun    Kind = "delivery_begun"
 	Accepted Kind = "delivery_accepted"
@@ -79,9 +80,10 @@ type Event struct {
 	Destination string `json:"destination,omitempty"`
 	Payload     string `json:"payload,omitempty"` // Hash of it
 	Claim       int64  `json:"claim,omitempty"`
+	Attempt     int64  `json:"attempt,omitempty"` // of a delivery, from 1
 	Outcome     string `json:"outcome,omitempty"`
 	Since       int64  `json:"since,omitempty"`    // before the request whose answer this is; At if zero
-	Until       int64  `json:"until,omitempty"`    // end of the lease
+	Until       int64  `json:"until,omitempty"`    // end of the lease; of Publishing: before that the message does not expire
 	Deferred    bool   `json:"deferred,omitempty"` // scheduled: holds its key only once it was claimed
 	Detail      string `json:"detail,omitempty"`   // for the reader
 }

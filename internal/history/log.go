@@ -12,14 +12,23 @@ import (
 
 const fileSuffix = ".jsonl"
 
-// Log appends the events of one process to a file of its own in the history's directory. It may be used by
-// any number of goroutines.
+// Log appends the events of one process to the history: to a file of its own in the history's directory, or to a
+// Memory. It may be used by any number of goroutines.
 type Log struct {
 	process string
+	memory  *Memory // instead of the file
 
 	mu     sync.Mutex
 	file   *os.File
 	failed error
+}
+
+// Now is the time that the log's events carry.
+func (l *Log) Now() int64 {
+	if l.memory != nil {
+		return l.memory.now()
+	}
+	return Now()
 }
 
 // Open begins the log of a process in the history's directory, which must exist. The name is that by which
@@ -40,9 +49,16 @@ func Open(dir, process string) (*Log, error) {
 // It sets At and Process where they are empty. An error means that the history is incomplete and the test
 // must fail; after a failed write every further Append fails, so that nothing is written behind a torn line.
 func (l *Log) Append(events ...Event) error {
+	if l.memory != nil {
+		return l.memory.add(l, events)
+	}
 	var lines []byte
 	for _, e := range events {
-		line, err := l.line(e)
+		e, err := l.complete(e)
+		if err != nil {
+			return err
+		}
+		line, err := json.Marshal(e)
 		if err != nil {
 			return fmt.Errorf("append to history: %w", err)
 		}
@@ -51,17 +67,18 @@ func (l *Log) Append(events ...Event) error {
 	return l.write(lines)
 }
 
-func (l *Log) line(e Event) ([]byte, error) {
+// complete gives the event its time and process, and refuses one that the checker could not make sense of.
+func (l *Log) complete(e Event) (Event, error) {
 	if e.At == 0 {
-		e.At = Now()
+		e.At = l.Now()
 	}
 	if e.Process == "" {
 		e.Process = l.process
 	}
 	if err := e.check(); err != nil {
-		return nil, err
+		return e, fmt.Errorf("append to history: %w", err)
 	}
-	return json.Marshal(e)
+	return e, nil
 }
 
 func (l *Log) write(lines []byte) error {
@@ -78,6 +95,9 @@ func (l *Log) write(lines []byte) error {
 
 // Close ends the log. It returns the first error of Append too.
 func (l *Log) Close() error {
+	if l.memory != nil {
+		return nil
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if errors.Is(l.failed, os.ErrClosed) {

@@ -170,7 +170,20 @@ func (m *message) rolledBack() bool { return m.committed == nil && m.rollback >=
 
 // ended lists the earliest times at which the message may have been over, in order: it was accepted, settled
 // otherwise, or discarded. Settled as delivered is not among them: that must have been accepted.
-func (m *message) ended() []int64 {
+func (m *message) ended() []int64 { return m.endings(func(string) bool { return true }) }
+
+// released lists the earliest times at which the message may have let go of its key: when its life was over it did,
+// whenever that was noticed.
+func (m *message) released(order Order) []int64 {
+	times := m.endings(func(outcome string) bool { return outcome != OutcomeDied || order != Park && order != Block })
+	if until := m.publishing0().Until; until != 0 {
+		times = append(times, until)
+		slices.Sort(times)
+	}
+	return times
+}
+
+func (m *message) endings(counts func(outcome string) bool) []int64 {
 	var times []int64
 	for _, d := range m.deliveries {
 		if d.accepted() {
@@ -178,7 +191,7 @@ func (m *message) ended() []int64 {
 		}
 	}
 	for _, s := range m.settlements {
-		if s.ends() && !s.fenced() && s.event().Outcome != OutcomeDelivered {
+		if s.ends() && !s.fenced() && s.event().Outcome != OutcomeDelivered && counts(s.event().Outcome) {
 			times = append(times, s.since())
 		}
 	}
@@ -190,14 +203,16 @@ func (m *message) ended() []int64 {
 }
 
 // pending lists the spans in which the message certainly was there to be delivered and held its key.
-func (m *message) pending() []span {
-	ended := m.ended()
+func (m *message) pending(order Order) []span {
+	ended := m.released(order)
 	var spans []span
 	if from := m.visible(); from != 0 {
 		spans = append(spans, span{from, endAfter(ended, 0)})
 	}
 	for _, e := range m.redriven {
-		spans = append(spans, span{e.At, endAfter(ended, e.since())})
+		if until := m.publishing0().Until; until == 0 || e.At < until {
+			spans = append(spans, span{e.At, endAfter(ended, e.since())})
+		}
 	}
 	return spans
 }

@@ -23,7 +23,7 @@ func (c *checker) groups() []*group {
 	for _, m := range c.order {
 		for _, d := range m.deliveries {
 			k := id{d.Destination, m.id, false}
-			if d.Key != "" && (c.Unordered == nil || !c.Unordered(d.Topic)) {
+			if d.Key != "" && c.policyOf(d.Topic) != None {
 				k.name, k.ordered = d.Key, true
 			}
 			g := byID[k]
@@ -74,7 +74,7 @@ func (g *group) ofKey() string {
 func (c *checker) overtaken(g *group) {
 	ranked, rank := rankMessages(g)
 	tree := newMinTree(len(ranked))
-	for _, s := range steps(g, ranked, rank) {
+	for _, s := range c.steps(g, ranked, rank) {
 		if s.delivery == nil {
 			tree.set(s.rank, s.since)
 			continue
@@ -121,10 +121,10 @@ type step struct {
 }
 
 // steps lists a key's steps in order of time; at the same time a delivery is the last.
-func steps(g *group, ranked []*message, rank map[*message]int) []step {
+func (c *checker) steps(g *group, ranked []*message, rank map[*message]int) []step {
 	var all []step
 	for i, m := range ranked {
-		for _, p := range m.pending() {
+		for _, p := range m.pending(c.policy(m)) {
 			if p.to <= p.from {
 				continue
 			}

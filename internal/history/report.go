@@ -24,7 +24,7 @@ const (
 	// flight at the same time, and when the second began, both relays' leases had held since their claims.
 	Concurrent ViolationKind = "concurrent"
 	// Overtaken: a delivery began while an older message of its key in the destination was neither accepted
-	// nor ended, although that one was visible to the claim: it had been committed (or redriven, or, if
+	// nor ended (a parked one: redriven and ended, or discarded), although that one was visible to the claim: it had been committed (or redriven, or, if
 	// scheduled, first delivered) before the claim of the delivered one was requested, or before its
 	// transaction began to commit. Older is a lower seq, also among transactions that raced for the key.
 	Overtaken ViolationKind = "overtaken"
@@ -35,6 +35,14 @@ const (
 	LateSettle ViolationKind = "late_settle"
 	// Unaccepted: settled as delivered, but the relay that settled had not got it accepted.
 	Unaccepted ViolationKind = "unaccepted"
+	// Surrendered: a message with a key whose order is Block was settled as dead while it lived.
+	Surrendered ViolationKind = "surrendered"
+	// Revived: discarded by an operator, and delivered by a claim that was requested after that, or in flight all the time
+	// in a relay whose lease held.
+	Revived ViolationKind = "revived"
+	// Spent: delivered as a higher attempt than the settlements before it account for: a death or a takeover has spent
+	// one.
+	Spent ViolationKind = "spent"
 	// WrongFence: a settlement was refused although the relay held its lease all the time.
 	WrongFence ViolationKind = "wrong_fence"
 )

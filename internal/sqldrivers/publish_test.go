@@ -95,13 +95,16 @@ func TestSameRows(t *testing.T) {
 	eachDriver(t, func(t *testing.T, db *sql.DB, url string) {
 		ms := messages()
 		want := withPgx(t, url, ms)
-		p := newPublisher(t, nil)
+		p, locking := newPublisher(t, nil), newPublisher(t, &pgstore.PublishConfig{LockKeys: true})
 		ways := map[string]func(*sql.Tx, ...outbox.Message) ([]outbox.Receipt, error){
 			"tx": func(tx *sql.Tx, ms ...outbox.Message) ([]outbox.Receipt, error) {
 				return p.PublishSQL(t.Context(), tx, ms...)
 			},
 			"orm": func(tx *sql.Tx, ms ...outbox.Message) ([]outbox.Receipt, error) {
 				return p.PublishQuerier(t.Context(), orm{tx}, ms...)
+			},
+			"keys locked": func(tx *sql.Tx, ms ...outbox.Message) ([]outbox.Receipt, error) {
+				return locking.PublishSQL(t.Context(), tx, ms...)
 			},
 			"one by one": func(tx *sql.Tx, ms ...outbox.Message) (receipts []outbox.Receipt, err error) {
 				for i := 0; i < len(ms) && err == nil; i++ {

@@ -65,7 +65,7 @@ func (s *Store) event(o outbox.Outcome) (history.Event, bool) {
 		return history.Event{}, false
 	}
 	if s.begun[at] == 0 {
-		s.begun[at] = history.Now()
+		s.begun[at] = s.log.Now()
 	}
 	return history.Event{
 		Relay: o.Claim.Relay.String(), Message: m.id, Seq: o.Seq, Destination: m.destination,

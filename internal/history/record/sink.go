@@ -25,10 +25,10 @@ func NewSink(sink outbox.Sink, destination string, log *history.Log) *Sink {
 func (s *Sink) Deliver(ctx context.Context, d *outbox.Delivery) (err error) {
 	e := history.Event{
 		Kind: history.Begun, Relay: d.Claim.Relay.String(), Message: d.ID.String(), Seq: d.Seq, Destination: s.destination,
-		Claim: d.Claim.ID, Topic: d.Topic, Key: d.Key, Payload: history.Hash(d.Payload),
+		Claim: d.Claim.ID, Topic: d.Topic, Key: d.Key, Payload: history.Hash(d.Payload), Attempt: int64(d.Attempt),
 	}
 	must(s.log.Append(e))
-	e.Kind, e.Topic, e.Key, e.Payload = history.Failed, "", "", ""
+	e.Kind, e.Topic, e.Key, e.Payload, e.Attempt = history.Failed, "", "", "", 0
 	defer func() { must(s.log.Append(e)) }()
 	err = s.sink.Deliver(ctx, d)
 	if accepted(err) {

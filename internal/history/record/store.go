@@ -59,7 +59,7 @@ func (s *Store) Listen(ctx context.Context) {
 
 // Claim records Claimed for each claim, or LeaseLost.
 func (s *Store) Claim(ctx context.Context, q outbox.ClaimQuery) (outbox.Batch, error) {
-	since := history.Now()
+	since := s.log.Now()
 	batch, err := s.Store.Claim(ctx, q)
 	var events []history.Event
 	if errors.Is(err, outbox.ErrLeaseLost) {
@@ -84,7 +84,7 @@ func (s *Store) hold(c outbox.Claim, destination string) {
 // Beat records Leased, or LeaseLost. A last beat gives the lease up; that Run returned is for its caller to
 // record.
 func (s *Store) Beat(ctx context.Context, info outbox.RelayInfo, known []outbox.Token) (outbox.Orders, error) {
-	asked := history.Now()
+	asked := s.log.Now()
 	orders, err := s.Store.Beat(ctx, info, known)
 	e := history.Event{Relay: info.ID.String()}
 	switch {

@@ -17,6 +17,11 @@ begin
             schema = 'outbox', table = 'message', column = 'payload', constraint = 'message_payload_max';
     end if;
     perform outbox.check_times(delay, deliver_at, ttl, expires_at);
+    if key is not null
+        and (select s.value from outbox.setting s where s.name = 'lock_keys') = 'on'
+    then
+        perform outbox.lock_keys(array[key]);
+    end if;
     published := outbox.publish_row(
         id => coalesce(id, outbox.new_id()), own_id => id is not null,
         topic => topic, key => key, payload => payload,
