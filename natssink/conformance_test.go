@@ -14,6 +14,7 @@ import (
 
 	"github.com/outboxrelay/outbox"
 	"github.com/outboxrelay/outbox/internal/devservices/natsdev"
+	"github.com/outboxrelay/outbox/internal/faultnet"
 	"github.com/outboxrelay/outbox/sinktest"
 )
 
@@ -27,6 +28,25 @@ func TestConformanceUnnamed(t *testing.T) {
 		h := newHarness(t, Config{})
 		h.sink = open(t, h.server, Config{Topics: []string{"sinktest.>"}})
 		return h
+	})
+}
+
+// TestConformanceThroughFaults: with a proxy between, that cuts connections instead of a server that stops, and freezes
+// them.
+func TestConformanceThroughFaults(t *testing.T) {
+	sinktest.Run(t, func(t *testing.T) sinktest.Harness {
+		h := newHarness(t, Config{})
+		proxy, err := faultnet.Start(fmt.Sprintf("127.0.0.1:%d", h.server.Port()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := proxy.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		h.sink = openAt(t, "nats://"+proxy.Addr(), Config{Stream: streamName, AckTimeout: 2 * time.Second})
+		return faulty{h, proxy}
 	})
 }
 
@@ -44,6 +64,17 @@ type harness struct {
 	server *natsdev.Server
 	sink   *Sink
 }
+
+// faulty is a harness whose sink goes through a proxy.
+type faulty struct {
+	*harness
+	proxy *faultnet.Proxy
+}
+
+func (f faulty) Stop(context.Context) error   { f.proxy.Refuse(true); return nil }
+func (f faulty) Start(context.Context) error  { f.proxy.Refuse(false); return nil }
+func (f faulty) Freeze(context.Context) error { f.proxy.Freeze(); return nil }
+func (f faulty) Thaw(context.Context) error   { f.proxy.Thaw(); return nil }
 
 const streamName = "TEST"
 
@@ -75,10 +106,15 @@ func newHarness(t *testing.T, cfg Config) *harness {
 
 func open(t *testing.T, server *natsdev.Server, cfg Config) *Sink {
 	t.Helper()
+	return openAt(t, server.URL(), cfg)
+}
+
+func openAt(t *testing.T, url string, cfg Config) *Sink {
+	t.Helper()
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
-	sink, err := Open(server.URL(), &cfg, nats.ReconnectWait(5*time.Millisecond), nats.ReconnectJitter(0, 0))
+	sink, err := Open(url, &cfg, nats.ReconnectWait(5*time.Millisecond), nats.ReconnectJitter(0, 0))
 	if err != nil {
 		t.Fatal(err)
 	}

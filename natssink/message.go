@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/template"
 )
 
 // Headers that the sink sets.
@@ -71,7 +72,7 @@ func (h *headers) set(name, value string) {
 // already; a row may come from elsewhere.
 func checkHeaders(h nats.Header, d *outbox.Delivery) error {
 	for name, values := range h {
-		if name == "" || strings.ContainsFunc(name, notHeaderName) {
+		if !template.IsHeaderName(name) {
 			return fmt.Errorf("header name %q cannot be sent to NATS", name)
 		}
 		if strings.ContainsAny(values[0], "\r\n\x00") {

@@ -7,125 +7,33 @@ import (
 	"unicode/utf8"
 
 	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/template"
 )
 
 // subject is a parsed template of subjects.
-type subject []part
-
-// part is a literal text or a variable.
-type part struct {
-	kind partKind
-	text string // the literal, or the header's name
-}
-
-type partKind uint8
-
-const (
-	literal partKind = iota
-	topicPart
-	keyPart
-	headerPart
-)
+type subject template.Template
 
 const subjectBound = "must be dot-separated tokens of text, {topic}, {key} and {header.NAME}"
 
 // parseSubject parses a template such as "events.{topic}". The error is a *outbox.FieldError.
-func parseSubject(template string) (subject, error) {
-	bad := func(why string) (subject, error) {
-		return nil, fieldError("Config.Subject", template, subjectBound+": "+why)
+func parseSubject(text string) (subject, error) {
+	t, err := template.Parse(text)
+	if err == nil {
+		err = checkSubject(t.Join(func(template.Part) string { return "x" }))
 	}
-	var s subject
-	for rest := template; rest != ""; {
-		text, after, found := strings.Cut(rest, "{")
-		if strings.Contains(text, "}") {
-			return bad("a } without its {")
-		}
-		if text != "" {
-			s = append(s, part{literal, text})
-		}
-		if !found {
-			break
-		}
-		name, after, closed := strings.Cut(after, "}")
-		if !closed {
-			return bad("a { without its }")
-		}
-		p, ok := parsePart(name)
-		if !ok {
-			return bad("unknown variable {" + name + "}")
-		}
-		s, rest = append(s, p), after
+	if err != nil {
+		return nil, fieldError("Config.Subject", text, subjectBound+": "+err.Error())
 	}
-	if err := checkSubject(s.join(func(part) string { return "x" })); err != nil {
-		return bad(err.Error())
-	}
-	return s, nil
-}
-
-func parsePart(name string) (part, bool) {
-	header, isHeader := strings.CutPrefix(name, "header.")
-	switch {
-	case name == "topic":
-		return part{kind: topicPart}, true
-	case name == "key":
-		return part{kind: keyPart}, true
-	case isHeader && header != "" && !strings.ContainsFunc(header, notHeaderName):
-		return part{headerPart, header}, true
-	}
-	return part{}, false
-}
-
-func notHeaderName(r rune) bool {
-	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-')
-}
-
-// join puts the parts together; value gives those of the variables.
-func (s subject) join(value func(part) string) string {
-	if len(s) == 1 {
-		if s[0].kind == literal {
-			return s[0].text
-		}
-		return value(s[0])
-	}
-	var b strings.Builder
-	for _, p := range s {
-		if p.kind == literal {
-			b.WriteString(p.text)
-		} else {
-			b.WriteString(value(p))
-		}
-	}
-	return b.String()
+	return subject(t), nil
 }
 
 // of makes the subject of a message.
 func (s subject) of(d *outbox.Delivery) (string, error) {
-	made := s.join(func(p part) string {
-		switch p.kind {
-		case topicPart:
-			return d.Topic
-		case keyPart:
-			return d.Key
-		}
-		return headerOf(d, p.text)
-	})
+	made := template.Template(s).Of(d)
 	if err := checkSubject(made); err != nil {
 		return "", fmt.Errorf("the message makes no valid subject: %q: %w", made, err)
 	}
 	return made, nil
-}
-
-// headerOf finds a header without regard to case.
-func headerOf(d *outbox.Delivery, name string) string {
-	if v, ok := d.Headers[name]; ok {
-		return v
-	}
-	for other, v := range d.Headers {
-		if strings.EqualFold(other, name) {
-			return v
-		}
-	}
-	return ""
 }
 
 // pattern is the subject pattern of all messages of a topic pattern. It covers more than that where a variable
@@ -134,9 +42,9 @@ func (s subject) pattern(topic string) string {
 	before := ""
 	for i, p := range s {
 		switch {
-		case p.kind == literal:
-			before += p.text
-		case p.kind == topicPart && (i == len(s)-1 || !strings.HasSuffix(topic, ">")):
+		case p.Kind == template.Literal:
+			before += p.Text
+		case p.Kind == template.Topic && (i == len(s)-1 || !strings.HasSuffix(topic, ">")):
 			before += topic
 		default:
 			return openEnded(before)

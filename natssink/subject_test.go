@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/template"
 )
 
 func TestSubject(t *testing.T) {
@@ -78,21 +79,21 @@ func TestPatterns(t *testing.T) {
 
 // FuzzSubject: a template that is accepted makes subjects that are valid or errors, and they belong to its pattern.
 func FuzzSubject(f *testing.F) {
-	for _, template := range []string{"{topic}", "a.{key}.{header.x-y}", "{", "}{", "{topic}{key}", "a..{topic}", "{header.}", "é.{key}"} {
-		f.Add(template, "orders.created", "k 1", "v")
+	for _, text := range []string{"{topic}", "a.{key}.{header.x-y}", "{", "}{", "{topic}{key}", "a..{topic}", "{header.}", "é.{key}"} {
+		f.Add(text, "orders.created", "k 1", "v")
 	}
-	f.Fuzz(func(t *testing.T, template, topic, key, value string) {
-		s, err := parseSubject(template)
+	f.Fuzz(func(t *testing.T, text, topic, key, value string) {
+		s, err := parseSubject(text)
 		if err != nil || outbox.CheckTopic(topic) != nil {
 			return
 		}
-		if joined := s.join(func(p part) string { return p.placeholder() }); joined != template {
-			t.Fatalf("%q was parsed to %q", template, joined)
+		if joined := template.Template(s).Join(placeholder); joined != text {
+			t.Fatalf("%q was parsed to %q", text, joined)
 		}
 		d := &outbox.Delivery{Message: outbox.Message{Topic: topic, Key: key, Headers: map[string]string{}}}
 		for _, p := range s {
-			if p.kind == headerPart {
-				d.Headers[p.text] = value
+			if p.Kind == template.Header {
+				d.Headers[p.Text] = value
 			}
 		}
 		made, err := s.of(d)
@@ -100,7 +101,7 @@ func FuzzSubject(f *testing.F) {
 			return
 		}
 		if checkSubject(made) != nil || strings.ContainsAny(made, " \t\r\n*>") {
-			t.Errorf("%q made the subject %q", template, made)
+			t.Errorf("%q made the subject %q", text, made)
 		}
 		for _, pattern := range []string{topic, ">"} {
 			if subjects := s.pattern(pattern); !covers(subjects, made) {
@@ -110,12 +111,12 @@ func FuzzSubject(f *testing.F) {
 	})
 }
 
-func (p part) placeholder() string {
-	switch p.kind {
-	case topicPart:
+func placeholder(p template.Part) string {
+	switch p.Kind {
+	case template.Topic:
 		return "{topic}"
-	case keyPart:
+	case template.Key:
 		return "{key}"
 	}
-	return "{header." + p.text + "}"
+	return "{header." + p.Text + "}"
 }

@@ -21,30 +21,46 @@ func listen(t testing.TB, url string) *listener {
 	return &listener{conn}
 }
 
-// expect checks how many notifications have been committed. Notifications arrive in the order of commits, so those
-// before a mark of the listener's own are all there are.
+// expect checks how many notifications have been committed.
 func (l *listener) expect(t testing.TB, want int) {
 	t.Helper()
-	exec(t, l.conn, "notify test_end")
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	got := 0
-	for {
-		n, err := l.conn.WaitForNotification(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n.Channel == "test_end" {
-			break
-		}
-		if n.Payload != "" {
-			t.Errorf("payload %q", n.Payload)
-		}
-		got++
-	}
-	if got != want {
+	if got := l.count(t); got != want {
 		t.Errorf("%d notifications, want %d", got, want)
 	}
+}
+
+// count counts the notifications that have been committed since the last count. They arrive in the order of commits, so
+// those before a mark of the listener's own are all there are.
+func (l *listener) count(t testing.TB) (n int) {
+	t.Helper()
+	exec(t, l.conn, "notify test_end")
+	for l.next(t) != "test_end" {
+		n++
+	}
+	return n
+}
+
+// await waits for one notification.
+func (l *listener) await(t testing.TB) {
+	t.Helper()
+	if channel := l.next(t); channel != "outbox" {
+		t.Fatalf("a notification of %s", channel)
+	}
+}
+
+// next waits for a notification and returns its channel.
+func (l *listener) next(t testing.TB) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	n, err := l.conn.WaitForNotification(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n.Payload != "" {
+		t.Errorf("payload %q", n.Payload)
+	}
+	return n.Channel
 }
 
 func ten() []outbox.Message {

@@ -89,9 +89,9 @@ var (
 type Publisher struct {
 	cfg PublishConfig
 
-	oneSQL, inTransactionSQL string
-	locking, plain           chunkStatements
-	lockSQL                  string
+	oneSQL, copiedSQL, inTransactionSQL string
+	locking, plain                      chunkStatements
+	lockSQL                             string
 }
 
 // NewPublisher makes a Publisher. A nil cfg means the defaults. The error is a *outbox.FieldError.
@@ -107,102 +107,108 @@ func NewPublisher(cfg *PublishConfig) (*Publisher, error) {
 		plain:            chunkStatements{text(publishInsertSQL), text(publishRowsSQL)},
 		locking:          chunkStatements{text(withLockKeys(publishInsertSQL)), text(withLockKeys(publishRowsSQL))},
 		lockSQL:          text(lockKeysSQL),
+		copiedSQL:        text(publishCopiedSQL),
 		inTransactionSQL: text(inTransactionSQL),
 	}, nil
 }
 
 // Publish publishes the messages in the pgx transaction, in the order given, and returns a receipt for each. Up to
-// a thousand messages take one round trip, in every pgx.QueryExecMode.
+// a thousand messages take one round trip, in every pgx.QueryExecMode. From 500 on they go by COPY, if none needs more
+// than that: a dedup key, an id of the caller's, a time.
 //
 // A caller's id that is taken is outbox.ErrDuplicateID, a missing schema outbox.ErrSchemaMissing, a refused value a
 // *outbox.FieldError. A DedupKey that is taken is a receipt that says so; publishing waits for the transaction that
 // is about to take it, and under REPEATABLE READ and SERIALIZABLE may fail with SQLSTATE 40001 then.
 func (p *Publisher) Publish(ctx context.Context, tx pgx.Tx, ms ...outbox.Message) ([]outbox.Receipt, error) {
-	if tx == nil {
-		return nil, fmt.Errorf("publish: tx is nil: %w", outbox.ErrNoTransaction)
-	}
-	return p.publish(ctx, pgxSession{tx}, p.notifies(), ms)
+	receipts, _, err := p.publish(ctx, pgxSessionOf(tx), p.notifies(), ms)
+	return receipts, err
 }
 
 // PublishSQL is Publish for a transaction of database/sql, with any driver for PostgreSQL. A driver that does not
 // watch the context while it waits for an answer, such as lib/pq, waits for a hanging server longer than ctx.
 func (p *Publisher) PublishSQL(ctx context.Context, tx *sql.Tx, ms ...outbox.Message) ([]outbox.Receipt, error) {
-	if tx == nil {
-		return nil, fmt.Errorf("publish: tx is nil: %w", outbox.ErrNoTransaction)
-	}
-	return p.publish(ctx, sqlSession{tx}, p.notifies(), ms)
+	receipts, _, err := p.publish(ctx, sqlSessionOf(tx), p.notifies(), ms)
+	return receipts, err
 }
 
 // PublishQuerier is PublishSQL for what an ORM offers in place of a *sql.Tx. It proves first, by a statement more,
 // that q is inside a transaction: a *sql.DB or *sql.Conn without one fails with outbox.ErrNoTransaction.
 func (p *Publisher) PublishQuerier(ctx context.Context, q Querier, ms ...outbox.Message) ([]outbox.Receipt, error) {
-	if q == nil {
-		return nil, fmt.Errorf("publish: the querier is nil: %w", outbox.ErrNoTransaction)
-	}
-	return p.publish(ctx, provenSession{sqlSession{q}, p.inTransactionSQL}, p.notifies(), ms)
+	receipts, _, err := p.publish(ctx, p.provenSessionOf(q), p.notifies(), ms)
+	return receipts, err
 }
 
 func (p *Publisher) notifies() bool { return p.cfg.Notify == NotifyPublish }
 
-// publish checks everything first, then sends a statement per chunk.
-func (p *Publisher) publish(ctx context.Context, s session, notify bool, ms []outbox.Message) ([]outbox.Receipt, error) {
+// publish checks everything first, then sends a COPY or a statement per chunk. It returns the id of the transaction as well,
+// empty if nothing was published.
+func (p *Publisher) publish(ctx context.Context, s session, notify bool, ms []outbox.Message) ([]outbox.Receipt, string, error) {
+	if s == nil {
+		return nil, "", fmt.Errorf("publish: the transaction is nil: %w", outbox.ErrNoTransaction)
+	}
 	entries, err := prepare(ms, p.cfg.MaxPayload)
 	if err != nil || len(entries) == 0 {
-		return nil, err
+		return nil, "", err
 	}
 	if err := s.prove(ctx); err != nil {
-		return nil, p.explain("publish: prove the transaction", err)
+		return nil, "", p.explain("publish: prove the transaction", err)
 	}
-	statements, err := p.lockFirst(ctx, s, entries)
+	tx := copies(s, entries)
+	statements, err := p.lockFirst(ctx, s, entries, tx != nil)
 	if err != nil {
-		return nil, p.explain("publish: lock the keys", err)
+		return nil, "", p.explain("publish: lock the keys", err)
 	}
-	receipts := make([]outbox.Receipt, 0, len(entries))
+	if tx != nil {
+		return p.copy(ctx, tx, notify, entries)
+	}
+	sent := &sending{receipts: make([]outbox.Receipt, 0, len(entries))}
 	for len(entries) > 0 {
 		n := chunkLen(entries)
-		if receipts, err = p.send(ctx, s, statements, notify, entries[:n], receipts); err != nil {
-			return nil, p.explain(describe(entries[:n]), err)
+		if err := p.send(ctx, s, statements, notify, entries[:n], sent); err != nil {
+			return nil, "", p.explain(describe(entries[:n]), err)
 		}
 		entries = entries[n:]
 	}
-	return receipts, nil
+	return sent.receipts, sent.transaction, nil
 }
 
-// send publishes one chunk by one statement and appends its receipts.
-func (p *Publisher) send(ctx context.Context, s session, c *chunkStatements, notify bool, es []entry, receipts []outbox.Receipt) ([]outbox.Receipt, error) {
-	if !allPlain(es) {
-		return p.sendRows(ctx, s, c.rows, notify, es, receipts)
-	}
-	query, args := c.insert, insertArgs
-	if len(es) == 1 && c == &p.plain {
+// sending is what the chunks of a call have brought so far.
+type sending struct {
+	receipts    []outbox.Receipt
+	transaction string // empty: nothing was published
+}
+
+// send publishes one chunk by one statement.
+func (p *Publisher) send(ctx context.Context, s session, c *chunkStatements, notify bool, es []entry, sent *sending) error {
+	query, args, answers := c.rows, rowsArgs, len(es)
+	switch {
+	case !allPlain(es):
+	case len(es) == 1 && c == &p.plain:
 		query, args = p.oneSQL, oneArgs
+	default:
+		query, args, answers = c.insert, insertArgs, 1
 	}
-	if err := s.exec(ctx, query, args(es, notify)...); err != nil {
-		return nil, err
+	published, err := s.published(ctx, query, args(es, notify)...)
+	if err != nil {
+		return err
+	}
+	if len(published) != answers {
+		return fmt.Errorf("%d answers for %d messages", len(published), len(es))
 	}
 	for i := range es {
-		receipts = append(receipts, outbox.Receipt{ID: es[i].ID})
+		sent.add(es[i].ID, published[i%answers])
 	}
-	return receipts, nil
+	return nil
 }
 
-// sendRows sends messages of which some may be duplicates.
-func (p *Publisher) sendRows(ctx context.Context, s session, query string, notify bool, es []entry, receipts []outbox.Receipt) ([]outbox.Receipt, error) {
-	published, err := s.published(ctx, query, rowsArgs(es, notify)...)
-	if err != nil {
-		return nil, err
+// add notes a message, and that it is a duplicate if no transaction has published it.
+func (s *sending) add(id outbox.ID, transaction string) {
+	if transaction == "" {
+		s.receipts = append(s.receipts, outbox.Receipt{Duplicate: true})
+		return
 	}
-	if len(published) != len(es) {
-		return nil, fmt.Errorf("%d answers for %d messages", len(published), len(es))
-	}
-	for i, ok := range published {
-		receipt := outbox.Receipt{Duplicate: true}
-		if ok {
-			receipt = outbox.Receipt{ID: es[i].ID}
-		}
-		receipts = append(receipts, receipt)
-	}
-	return receipts, nil
+	s.receipts = append(s.receipts, outbox.Receipt{ID: id})
+	s.transaction = transaction
 }
 
 // describe says what was being published, for errors: never the payload.

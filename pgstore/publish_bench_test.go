@@ -26,7 +26,10 @@ func BenchmarkPublish(b *testing.B) {
 		s := pgxSession{tx}
 		for name, send := range map[string]func() error{
 			"publish": func() error { _, err := p.Publish(b.Context(), tx, ms...); return err },
-			"arrays":  func() error { return s.exec(b.Context(), p.plain.insert, insertArgs(entries, false)...) },
+			"arrays": func() error {
+				_, err := s.published(b.Context(), p.plain.insert, insertArgs(entries, false)...)
+				return err
+			},
 			"function": func() error {
 				_, err := s.published(b.Context(), p.plain.rows, rowsArgs(entries, false)...)
 				return err

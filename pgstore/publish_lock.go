@@ -13,8 +13,8 @@ func withLockKeys(sql string) string { return strings.ReplaceAll(sql, "-- LockKe
 
 // lockFirst returns the statements for the chunks of one call. With LockKeys, a single chunk locks its keys in its own
 // statement, without a further round trip; several could lock out of order, so that two calls wait for each other,
-// and the keys of all are locked before the first.
-func (p *Publisher) lockFirst(ctx context.Context, s session, es []entry) (*chunkStatements, error) {
+// and the keys of all are locked before the first. So they are before a COPY, which locks nothing.
+func (p *Publisher) lockFirst(ctx context.Context, s session, es []entry, copied bool) (*chunkStatements, error) {
 	if !p.cfg.LockKeys {
 		return &p.plain, nil
 	}
@@ -22,7 +22,7 @@ func (p *Publisher) lockFirst(ctx context.Context, s session, es []entry) (*chun
 	switch {
 	case len(keys) == 0:
 		return &p.plain, nil
-	case chunkLen(es) == len(es):
+	case !copied && chunkLen(es) == len(es):
 		return &p.locking, nil
 	}
 	var array textArray

@@ -27,16 +27,16 @@ func keyed(keys ...string) []outbox.Message {
 	return ms
 }
 
-// publishIn publishes in an open transaction.
-func publishIn(t *testing.T, tx pgx.Tx, p *Publisher, ms ...outbox.Message) {
+// publishWith publishes in an open transaction.
+func publishWith(t *testing.T, tx pgx.Tx, p *Publisher, ms ...outbox.Message) {
 	t.Helper()
 	if _, err := p.Publish(t.Context(), tx, ms...); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// publishing publishes in the background, in a transaction of its own.
-func publishing(t *testing.T, conn *pgx.Conn, p *Publisher, ms ...outbox.Message) <-chan error {
+// publishAside publishes in the background, in a transaction of its own.
+func publishAside(t *testing.T, conn *pgx.Conn, p *Publisher, ms ...outbox.Message) <-chan error {
 	done := make(chan error, 1)
 	go func() {
 		_, err := tryPublish(t.Context(), conn, pgx.TxOptions{}, p, ms...)
@@ -75,9 +75,9 @@ func TestLockKeysWaits(t *testing.T) {
 			first, second, observer := connect(t, url), connect(t, url), connect(t, url)
 			p := newPublisher(t, &PublishConfig{LockKeys: true})
 			tx := begin(t, first)
-			publishIn(t, tx, p, keyed("k")...)
+			publishWith(t, tx, p, keyed("k")...)
 			drawn := value[int64](t, observer, "select last_value from outbox.seq")
-			done := publishing(t, second, p, outbox.Message{Topic: "t"}, m)
+			done := publishAside(t, second, p, outbox.Message{Topic: "t"}, m)
 			blocked(t, observer, second)
 			if now := value[int64](t, observer, "select last_value from outbox.seq"); now != drawn {
 				t.Errorf("seq went from %d to %d before the lock was there", drawn, now)
@@ -154,9 +154,9 @@ func TestLockKeysOneCall(t *testing.T) {
 	low, high := twoBuckets(t, holder)
 	p := newPublisher(t, &PublishConfig{LockKeys: true})
 	tx := begin(t, holder)
-	publishIn(t, tx, p, keyed(low)...)
-	first := publishing(t, one, p, keyed(low, high)...)
-	second := publishing(t, other, p, keyed(high, low)...)
+	publishWith(t, tx, p, keyed(low)...)
+	first := publishAside(t, one, p, keyed(low, high)...)
+	second := publishAside(t, other, p, keyed(high, low)...)
 	for _, conn := range []*pgx.Conn{one, other} {
 		blocked(t, observer, conn)
 		if n := value[int](t, observer, keyLocks, pid(conn)); n != 0 {
@@ -180,8 +180,8 @@ func TestLockKeysTwoCalls(t *testing.T) {
 	low, high := twoBuckets(t, one)
 	p := newPublisher(t, &PublishConfig{LockKeys: true})
 	first, second := begin(t, one), begin(t, other)
-	publishIn(t, first, p, keyed(low)...)
-	publishIn(t, second, p, keyed(high)...)
+	publishWith(t, first, p, keyed(low)...)
+	publishWith(t, second, p, keyed(high)...)
 	done := make(chan error, 1)
 	go func() {
 		_, err := p.Publish(t.Context(), first, keyed(high)...)
@@ -200,10 +200,10 @@ func TestLockKeysTwoCalls(t *testing.T) {
 
 	first = begin(t, one)
 	exec(t, one, "select outbox.lock_keys(array[$1, $2])", low, high)
-	publishIn(t, first, p, keyed(low)...)
-	waiting := publishing(t, other, p, keyed(high)...)
+	publishWith(t, first, p, keyed(low)...)
+	waiting := publishAside(t, other, p, keyed(high)...)
 	blocked(t, observer, other)
-	publishIn(t, first, p, keyed(high)...)
+	publishWith(t, first, p, keyed(high)...)
 	commit(t, first)
 	if err := <-waiting; err != nil {
 		t.Error(err)
@@ -225,7 +225,7 @@ func TestLockKeysCount(t *testing.T) {
 	}
 	for _, cfg := range []*PublishConfig{nil, {LockKeys: true}} {
 		tx := begin(t, conn)
-		publishIn(t, tx, newPublisher(t, cfg), ms...)
+		publishWith(t, tx, newPublisher(t, cfg), ms...)
 		want := 0
 		if cfg != nil {
 			want = 64
@@ -304,7 +304,7 @@ func TestLockKeysApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	tx := begin(t, conn)
-	publishIn(t, tx, newPublisher(t, &PublishConfig{LockKeys: true}), keyed("k")...)
+	publishWith(t, tx, newPublisher(t, &PublishConfig{LockKeys: true}), keyed("k")...)
 	if value[bool](t, other, "select not outbox.try_claim_lock()") {
 		t.Error("a publisher keeps claims waiting")
 	}

@@ -198,6 +198,9 @@ func TestPublisherRoles(t *testing.T) {
 		if _, err := p.Publish(t.Context(), tx, outbox.Message{Topic: "t"}); err != nil {
 			return err
 		}
+		if _, err := p.Publish(t.Context(), tx, thousandAndOne()...); err != nil { // by COPY
+			return err
+		}
 		_, err := p.Publish(t.Context(), tx, outbox.Message{Topic: "t", DedupKey: "d"})
 		return err
 	}

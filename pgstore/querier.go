@@ -20,11 +20,27 @@ type session interface {
 	// prove fails outside a transaction, where the type does not say it.
 	prove(ctx context.Context) error
 	exec(ctx context.Context, query string, args ...any) error
-	// published reads rows whose first column is null for what was not published.
-	published(ctx context.Context, query string, args ...any) ([]bool, error)
+	// published returns the first column of the rows, of which there are two: the id of the transaction, or empty for
+	// what was not published.
+	published(ctx context.Context, query string, args ...any) ([]string, error)
 }
 
 type pgxSession struct{ tx pgx.Tx }
+
+// pgxSessionOf and sqlSessionOf return nil for a transaction that is nil.
+func pgxSessionOf(tx pgx.Tx) session {
+	if tx == nil {
+		return nil
+	}
+	return pgxSession{tx}
+}
+
+func sqlSessionOf(tx *sql.Tx) session {
+	if tx == nil {
+		return nil
+	}
+	return sqlSession{tx}
+}
 
 func (s pgxSession) prove(context.Context) error { return nil }
 
@@ -33,13 +49,13 @@ func (s pgxSession) exec(ctx context.Context, query string, args ...any) error {
 	return err
 }
 
-func (s pgxSession) published(ctx context.Context, query string, args ...any) ([]bool, error) {
+func (s pgxSession) published(ctx context.Context, query string, args ...any) ([]string, error) {
 	rows, err := s.tx.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (bool, error) {
-		return row.RawValues()[0] != nil, nil
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (string, error) {
+		return string(row.RawValues()[0]), nil // text is the same in both formats
 	})
 }
 
@@ -52,7 +68,7 @@ func (s sqlSession) exec(ctx context.Context, query string, args ...any) error {
 	return err
 }
 
-func (s sqlSession) published(ctx context.Context, query string, args ...any) (published []bool, err error) {
+func (s sqlSession) published(ctx context.Context, query string, args ...any) (published []string, err error) {
 	rows, err := s.q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
@@ -63,7 +79,7 @@ func (s sqlSession) published(ctx context.Context, query string, args ...any) (p
 		if err := rows.Scan(&id, &notified); err != nil {
 			return nil, err
 		}
-		published = append(published, id != nil)
+		published = append(published, string(id))
 	}
 	return published, rows.Err()
 }
@@ -72,6 +88,13 @@ func (s sqlSession) published(ctx context.Context, query string, args ...any) (p
 type provenSession struct {
 	sqlSession
 	statement string
+}
+
+func (p *Publisher) provenSessionOf(q Querier) session {
+	if q == nil {
+		return nil
+	}
+	return provenSession{sqlSession{q}, p.inTransactionSQL}
 }
 
 func (s provenSession) prove(ctx context.Context) error { return s.exec(ctx, s.statement) }

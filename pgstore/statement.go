@@ -24,7 +24,7 @@ type statements struct {
 	claim, fetch, sweep, endFrozenClaim   statement
 	settleDelivered, settle               statement
 	beat, holders                         statement
-	expireDedup, notify                   statement
+	expireDedup, notify, wake             statement
 	redrive, retry, discard, discardHeld  statement
 	pause, resume                         statement
 }
@@ -73,6 +73,7 @@ func newStatements(schema string) (*statements, error) {
 		{&s.discardHeld, "discard_held", []uint32{bigint, interval_}},
 		{&s.pause, "pause", []uint32{text, text, text, text}},
 		{&s.resume, "resume", []uint32{text, text, text, text}},
+		{&s.wake, "wake", []uint32{texts, boolean}},
 	} {
 		sql, err := queryFiles.ReadFile("queries/" + d.file + ".sql")
 		if err != nil {

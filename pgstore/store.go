@@ -74,6 +74,8 @@ type Store struct {
 	sql    *statements
 	log    *slog.Logger
 	signal *signal
+	waker  *waker
+	within sync.Map // *pgx.Conn of each InTx under way: *atomic.Bool, whether it has published
 
 	mu     sync.Mutex
 	relays map[outbox.ID]*relay
@@ -131,8 +133,10 @@ func New(pool *pgxpool.Pool, cfg *Config) (*Store, error) {
 	if log == nil {
 		log = slog.Default()
 	}
-	return &Store{Publisher: publisher, pool: pool, cfg: c, sql: sql, log: log, signal: newSignal(),
-		relays: map[outbox.ID]*relay{}}, nil
+	s := &Store{Publisher: publisher, pool: pool, cfg: c, sql: sql, log: log, signal: newSignal(),
+		relays: map[outbox.ID]*relay{}}
+	s.waker = newWaker(s.wakeRelays, log)
+	return s, nil
 }
 
 func (c *Config) check() error {
@@ -151,8 +155,10 @@ func (c *Config) check() error {
 	return errors.Join(errs...)
 }
 
-// Close closes the store's own connections, and the pool if Open made it. Relays must have stopped.
+// Close notifies relays of what was published and not told yet, closes the store's own connections, and the pool if
+// Open made it. Relays must have stopped. Publishing goes on to work, and notifies in each transaction from then on.
 func (s *Store) Close() {
+	s.waker.close()
 	s.mu.Lock()
 	relays := s.relays
 	s.relays = map[outbox.ID]*relay{}

@@ -188,6 +188,74 @@ func hostileHeaders(t TB, h Harness) {
 	}
 }
 
+// lineHeadersSurvive: what a text protocol could not carry is nothing special to others.
+func lineHeadersSurvive(t TB, h Harness) {
+	if h.Features().LineHeaders {
+		t.Skip("the protocol cannot carry line breaks")
+	}
+	d := message(0, "x")
+	d.Key = "k\r\nForged: yes"
+	d.Headers = map[string]string{"lines": "b\r\nForged: yes", "end": "\r\n\r\nPUB x 1\r\n", "nul": "a\x00b", "bytes": "\xff\xfe"}
+	mustSend(t, h, d)
+	mustHoldOnly(t, h, d)
+	for _, s := range stored(t, h)[d.ID.String()] {
+		if header(s, "Forged") != "" || header(s, "Outbox-Key") != d.Key {
+			t.Errorf("headers %q", s.Headers)
+		}
+		for name, want := range d.Headers {
+			if got := s.Headers[name]; got != want {
+				t.Errorf("header %s is %q instead of %q", name, got, want)
+			}
+		}
+	}
+	for name, value := range map[string]string{"outbox-id": "forged", "": "yes"} {
+		bad, good := message(1, "bad"), message(2, "good")
+		bad.Headers = map[string]string{name: value}
+		refusedBeside(t, h, bad, good)
+	}
+}
+
+// refusedBeside sends a message that must fail for ever beside one that must not.
+func refusedBeside(t TB, h Harness, bad, good *outbox.Delivery) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	results := send(t, ctx, h, bad, good)
+	mustBe(t, "permanent", results[0])
+	mustBe(t, "delivered", results[1])
+	all := stored(t, h)
+	mustHold(t, h, all, good)
+	if len(all[bad.ID.String()]) > 0 {
+		t.Error("the refused message is stored")
+	}
+}
+
+// partialFailure: each message has its own result, wherever in the batch the others fail, first, last and side by side.
+func partialFailure(t TB, h Harness) {
+	ds := messages(30)
+	bad := map[int]bool{0: true, 7: true, 8: true, 9: true, 20: true, 29: true}
+	var good []*outbox.Delivery
+	for i, d := range ds {
+		if bad[i] {
+			d.Headers = map[string]string{"Outbox-Seq": "forged"}
+		} else {
+			good = append(good, d)
+		}
+	}
+	for range 2 { // the same again: permanent stays permanent
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		for i, err := range send(t, ctx, h, ds...) {
+			if bad[i] {
+				mustBe(t, "permanent", err)
+			} else {
+				mustBe(t, "delivered", err)
+			}
+		}
+		cancel()
+	}
+	mustHoldOnly(t, h, good...)
+}
+
 // deliveriesUnchanged: the relay may deliver the same bytes again.
 func deliveriesUnchanged(t TB, h Harness) {
 	ds, before := messages(10), messages(10)

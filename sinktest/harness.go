@@ -30,6 +30,15 @@ type Stopper interface {
 	Start(ctx context.Context) error
 }
 
+// Freezer is a Harness whose destination can be made silent: connections stay open and nothing is carried or answered,
+// as when its machine hangs or a firewall forgets a connection. Thaw carries what was held back.
+//
+// The sink's own time-outs should be a fraction of a second there: the suite waits for them.
+type Freezer interface {
+	Freeze(ctx context.Context) error
+	Thaw(ctx context.Context) error
+}
+
 // Features are promises that not every destination makes. What a destination cannot do is not tested.
 type Features struct {
 	// Deduplicates: a message that is sent again is stored once.

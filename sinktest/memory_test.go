@@ -23,6 +23,7 @@ type memory struct {
 	rules
 	mu      sync.Mutex
 	stopped bool
+	thawed  chan struct{}   // nil while it answers
 	seen    map[string]bool // idempotency keys
 	all     []Stored
 }
@@ -38,6 +39,9 @@ type rules struct {
 	published func(time.Time) string
 	batch     func(m *memory, ctx context.Context, ds []*outbox.Delivery, report func(int, error)) error
 	ping      func(away bool) error
+	lines     bool                                                    // the protocol carries line breaks
+	silence   func(ctx context.Context, thawed <-chan struct{}) error // what a sink does that gets no answer
+	add       func(all []Stored, s Stored) []Stored
 }
 
 const memoryLimit = 100 << 10
@@ -60,6 +64,20 @@ func soundRules() rules {
 			}
 			return nil
 		},
+		silence: awaitAnswer,
+		add:     func(all []Stored, s Stored) []Stored { return append(all, s) },
+	}
+}
+
+// awaitAnswer waits for the end of the silence, of the context or of the sink's own patience.
+func awaitAnswer(ctx context.Context, thawed <-chan struct{}) error {
+	select {
+	case <-thawed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(20 * time.Millisecond):
+		return outbox.Unavailable(errors.New("no answer"))
 	}
 }
 
@@ -90,6 +108,14 @@ func (m *memory) Deliver(ctx context.Context, d *outbox.Delivery) error {
 		return err
 	}
 	m.mu.Lock()
+	thawed := m.thawed
+	m.mu.Unlock()
+	if thawed != nil {
+		if err := m.silence(ctx, thawed); err != nil {
+			return err
+		}
+	}
+	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.stopped {
 		return m.away
@@ -100,15 +126,19 @@ func (m *memory) Deliver(ctx context.Context, d *outbox.Delivery) error {
 		m.seen[key] = true
 	}
 	if m.keep(len(m.all)) {
-		m.all = append(m.all, m.stored(d))
+		m.all = m.add(m.all, m.stored(d))
 	}
 	return nil
 }
 
 func (m *memory) stored(d *outbox.Delivery) Stored {
-	lines := ""
+	lines, s := "", Stored{Payload: m.payload(d.Payload), Headers: map[string]string{}}
 	add := func(name, value string) {
-		if name, value, ok := m.header(name, value); ok {
+		name, value, ok := m.header(name, value)
+		switch {
+		case ok && m.lines:
+			s.Headers[name] = value
+		case ok:
 			lines += name + ": " + value + "\r\n"
 		}
 	}
@@ -126,7 +156,6 @@ func (m *memory) stored(d *outbox.Delivery) Stored {
 	for name, value := range d.Headers {
 		add(name, value)
 	}
-	s := Stored{Payload: m.payload(d.Payload), Headers: map[string]string{}}
 	for line := range strings.FieldsFuncSeq(lines, func(r rune) bool { return r == '\r' || r == '\n' }) {
 		name, value, _ := strings.Cut(line, ": ")
 		s.Headers[name] = value
@@ -160,7 +189,7 @@ func (m *memory) Preflight(ctx context.Context) error { return m.Ping(ctx) }
 func (m *memory) Sink() outbox.Sink { return m }
 
 func (m *memory) Features() Features {
-	return Features{Deduplicates: true, TooLarge: memoryLimit, LineHeaders: true}
+	return Features{Deduplicates: true, TooLarge: memoryLimit, LineHeaders: !m.lines}
 }
 
 func (m *memory) Stored(context.Context) ([]Stored, error) {
@@ -179,6 +208,21 @@ func (m *memory) stop(stopped bool) error {
 	return nil
 }
 
+func (m *memory) Freeze(context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.thawed = make(chan struct{})
+	return nil
+}
+
+func (m *memory) Thaw(context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	close(m.thawed)
+	m.thawed = nil
+	return nil
+}
+
 func newMemory(r rules) *memory { return &memory{rules: r, seen: map[string]bool{}} }
 
 func TestMemoryConforms(t *testing.T) {
@@ -186,6 +230,28 @@ func TestMemoryConforms(t *testing.T) {
 		t.Parallel()
 		return newMemory(soundRules())
 	})
+}
+
+// TestBinaryConforms: a protocol that carries everything.
+func TestBinaryConforms(t *testing.T) {
+	Run(t, func(t *testing.T) Harness {
+		t.Parallel()
+		r := soundRules()
+		carryLines(&r)
+		return newMemory(r)
+	})
+}
+
+// carryLines makes the protocol one of lengths instead of lines; names keep their rules.
+func carryLines(r *rules) {
+	r.lines = true
+	r.refuse = func(d *outbox.Delivery) error {
+		names := outbox.Delivery{Message: outbox.Message{Payload: d.Payload, Headers: map[string]string{}}}
+		for name := range d.Headers {
+			names.Headers[name] = ""
+		}
+		return refuse(&names)
+	}
 }
 
 // plain is a memory whose sink takes no batches and whose destination deduplicates nothing.
@@ -343,7 +409,7 @@ func TestSuiteFindsWrongSinks(t *testing.T) {
 	var mu sync.Mutex
 	finds := map[string]bool{}
 	t.Run("wrong", func(t *testing.T) {
-		for _, w := range append(append(wrongContents(), wrongBatches()...), wrongAway()...) {
+		for _, w := range slices.Concat(wrongContents(), wrongBatches(), wrongAway(), wrongFaults()) {
 			t.Run(w.fault, func(t *testing.T) {
 				t.Parallel()
 				failed := failures(t, w.plant)

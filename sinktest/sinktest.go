@@ -18,6 +18,8 @@ func Cases() []Case {
 		{"a redriven message is stored again", redriven},
 		{"too large is permanent and alone", tooLarge},
 		{"hostile headers are permanent and alone", hostileHeaders},
+		{"line breaks in headers survive where they can", lineHeadersSurvive},
+		{"a batch fails in part", partialFailure},
 		{"deliveries are not changed", deliveriesUnchanged},
 		{"an empty batch is no error", emptyBatch},
 		{"a sink that pipelines keeps the order of a call", pipelinedOrder},
@@ -26,6 +28,9 @@ func Cases() []Case {
 		{"away is unavailable", awayIsUnavailable},
 		{"a deadline is obeyed while away", deadlineWhileAway},
 		{"a restart under load loses nothing", restartUnderLoad},
+		{"a key keeps its order over restarts", orderOverRestarts},
+		{"silence is unavailable", silenceIsUnavailable},
+		{"a cancelled call returns at once", cancelledInSilence},
 	}
 }
 

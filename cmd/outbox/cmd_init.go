@@ -87,10 +87,18 @@ destinations:
 #    create: true         # … or is created
 #    subjects: "orders.>" # with these subjects
 #    subject: "{topic}"   # of a message
+#  billing:
+#    url: "amqp://localhost:5672/vhost" # amqps:// with TLS
+#    exchange: outbox         # is declared as a durable topic exchange …
+#    exchange_passive: true   # … or only checked
+#    routing_key: "{topic}"   # of a message
+#    broker_ttl: 1d           # expiration of messages without their own
+#    disable_mandatory: false # true: what no queue is bound for counts as delivered
 
 # The first route with a pattern that covers a topic wins; * stands for one token, > at the end for one or more.
 routes:
 #  - {topics: ["orders.>"], to: orders}
+#  - {topics: ["billing.>"], to: billing}
   - {topics: [">"], to: events}
 
 # What differs for some topics; the first rule that covers a topic decides.

@@ -34,6 +34,16 @@ var samples = map[string][3]string{
 	"subjects":                 {"a", "b", "c.>,d"},
 	"pipeline":                 {"true", "false", "true"},
 	"credentials_file":         {"url-a", "url-b", "url-c"},
+	"exchange":                 {"one", "two", "three"},
+	"exchange_passive":         {"true", "false", "true"},
+	"routing_key":              {"a.{topic}", "b.{topic}", "{key}.{topic}"},
+	"disable_mandatory":        {"true", "false", "true"},
+	"broker_ttl":               {"1h", "1d", "2m"},
+	"tracking_ids":             {"true", "false", "true"},
+	"confirm_timeout":          {"1s", "2s", "3s"},
+	"max_in_flight":            {"10", "20", "30"},
+	"cert_file":                {"url-a", "url-b", "url-c"},
+	"key_file":                 {"url-a", "url-b", "url-c"},
 	"ca_file":                  {"url-a", "url-b", "url-c"},
 	"slots":                    {"5", "6", "7"},
 	"batch_size":               {"5", "6", "7"},
@@ -66,6 +76,12 @@ func fileWith(t *testing.T, dir, key, value string) string {
 
 // needs are what a setting does not go without.
 func needs(key string) []string {
+	switch key {
+	case rabbitCertificate:
+		return []string{"--to=amqps://h", "--key-file=url-a"}
+	case rabbitKey:
+		return []string{"--to=amqps://h", "--cert-file=url-a"}
+	}
 	for _, o := range schemeOptions() {
 		if o.name == key {
 			if key == "create" {
@@ -116,7 +132,9 @@ func TestEverySettingHasFourSources(t *testing.T) {
 					}
 				}
 			}
-			check("default", s.def, nil)
+			if s.key != rabbitCertificate && s.key != rabbitKey { // which need each other
+				check("default", s.def, nil)
+			}
 			check("file "+file+":1", values[0], nil, "--config", file)
 			check("environment "+s.env(), values[1], env, "--config", file)
 			check("flag --"+s.flag(), values[2], env, append(flag, "--config", file)...)

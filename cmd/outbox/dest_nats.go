@@ -36,7 +36,7 @@ func natsScheme() scheme {
 			{name: natsSubjects, usage: "subjects of the created stream, with commas between"},
 			{name: natsPipeline, def: "false", usage: "send the messages of a key without waiting for each one's acknowledgement; a failure may reorder them", boolean: true},
 			{name: natsCredentials, usage: "NATS credentials file, read at each connect"},
-			{name: natsCA, usage: "certificates of the authorities that servers are checked by"},
+			{name: natsCA, usage: caUsage},
 		},
 		check: checkNATS,
 		open:  openNATS,

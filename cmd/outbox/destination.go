@@ -52,19 +52,27 @@ type sinkEnv struct {
 type option struct {
 	name, def, usage string
 	boolean          bool
+	valid            func(text string) error // nil: any text
 }
 
 func (o option) check(text string) error {
 	if o.boolean && text != "true" && text != "false" {
 		return errors.New("must be true or false")
 	}
+	if o.valid != nil {
+		return o.valid(text)
+	}
 	return nil
 }
+
+// caUsage is of an option that several kinds of destinations have.
+const caUsage = "certificates of the authorities that servers are checked by"
 
 // schemes are all kinds of destinations.
 func schemes() []scheme {
 	return []scheme{
 		natsScheme(),
+		rabbitScheme(),
 		stdoutScheme(),
 	}
 }

@@ -59,6 +59,6 @@ func TestExampleOfConfigPage(t *testing.T) {
 	if !ok {
 		t.Fatal("no example")
 	}
-	example = strings.Replace(example, "url_file: secrets/billing-url", `url: "stdout:"`, 1)
+	example = strings.Replace(example, "url_file: secrets/amqp-url", `url: "amqp://host"`, 1)
 	call(t, nil, "config", "--config", configFile(t, example)).want(t, exitDone)
 }

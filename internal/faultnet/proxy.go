@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 )
 
 // Proxy forwards connections to a server.
@@ -14,6 +15,8 @@ type Proxy struct {
 	wg       sync.WaitGroup
 
 	mu     sync.Mutex
+	refuse bool
+	drip   time.Duration // between bytes
 	thaw   chan struct{} // closed while bytes are carried
 	conns  map[net.Conn]struct{}
 	closed bool
@@ -69,7 +72,7 @@ func (p *Proxy) carry(to, from net.Conn) {
 		n, err := from.Read(buf)
 		<-p.flowing()
 		if n > 0 {
-			if _, err := to.Write(buf[:n]); err != nil {
+			if err := p.write(to, buf[:n]); err != nil {
 				return
 			}
 		}
@@ -77,6 +80,25 @@ func (p *Proxy) carry(to, from net.Conn) {
 			return
 		}
 	}
+}
+
+// write carries bytes, a few at a time while they drip.
+func (p *Proxy) write(to net.Conn, b []byte) error {
+	const few = 64
+	for len(b) > 0 {
+		p.mu.Lock()
+		drip, n := p.drip, len(b)
+		p.mu.Unlock()
+		if drip > 0 {
+			n = min(n, few)
+			time.Sleep(drip)
+		}
+		if _, err := to.Write(b[:n]); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
 }
 
 func (p *Proxy) flowing() <-chan struct{} {
@@ -107,6 +129,23 @@ func (p *Proxy) Thaw() {
 	}
 }
 
+// Drip carries 64 bytes at a time with the pause before each, in both directions; zero carries at full speed again.
+func (p *Proxy) Drip(pause time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drip = pause
+}
+
+// Refuse closes all connections, and new ones at once, as long as it is on.
+func (p *Proxy) Refuse(on bool) {
+	p.mu.Lock()
+	p.refuse = on
+	p.mu.Unlock()
+	if on {
+		p.Cut()
+	}
+}
+
 // Cut closes all connections.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
@@ -134,7 +173,7 @@ func (p *Proxy) Close() error {
 func (p *Proxy) add(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	if p.closed || p.refuse {
 		c.Close()
 		return false
 	}

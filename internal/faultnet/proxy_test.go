@@ -96,3 +96,42 @@ func TestCutClosesConnections(t *testing.T) {
 		t.Errorf("cut: %v", err)
 	}
 }
+
+func TestRefuse(t *testing.T) {
+	p, conn := dial(t)
+	p.Refuse(true)
+	if err := hear(conn, 10*time.Second); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("refused: %v", err)
+	}
+	for _, refused := range []bool{true, false} {
+		p.Refuse(refused)
+		again, err := net.Dial("tcp", p.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer again.Close()
+		if err := say(t, again, 10*time.Second); (err != nil) != refused {
+			t.Errorf("refused: %v, a new connection: %v", refused, err)
+		}
+	}
+}
+
+// TestDrip: 640 bytes take twenty pauses, there and back.
+func TestDrip(t *testing.T) {
+	p, conn := dial(t)
+	const pause = 5 * time.Millisecond
+	p.Drip(pause)
+	began := time.Now()
+	if _, err := conn.Write(make([]byte, 640)); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(conn, make([]byte, 640)); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took < 10*pause {
+		t.Errorf("dripped within %v", took)
+	}
+}

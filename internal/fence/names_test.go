@@ -26,7 +26,7 @@ type names struct {
 func ourNames(t *testing.T) names {
 	t.Helper()
 	n := names{golang: map[string]bool{}, sql: map[string]bool{}, header: read(t, "../../natssink/message.go"), asked: map[string]string{}}
-	for name, dir := range map[string]string{"outbox": ".", "pgstore": "pgstore", "natssink": "natssink", "outboxtest": "outboxtest"} {
+	for name, dir := range map[string]string{"outbox": ".", "pgstore": "pgstore", "natssink": "natssink", "rabbitsink": "rabbitsink", "outboxtest": "outboxtest"} {
 		paths, _ := filepath.Glob(filepath.Join("../..", dir, "*.go"))
 		for _, path := range paths {
 			if !strings.HasSuffix(path, "_test.go") {
@@ -167,6 +167,9 @@ func wrongSetting(t *testing.T, line string) string {
 	if strings.Contains("stream create subjects subject", key) {
 		env["OUTBOX_STREAM"], env["OUTBOX_SUBJECTS"] = "ORDERS", "orders.>"
 	}
+	if strings.Contains("exchange broker_ttl tracking_ids", key) {
+		env["OUTBOX_TO"] = "amqp://localhost"
+	}
 	_, problem := printedConfig(t, env, "--config", path)
 	return problem
 }
@@ -204,6 +207,7 @@ func TestNamesExist(t *testing.T) {
 		fault{"`poll_interval: 1.5s`", "`pol_interval: 1.5s`", "there is no such key; did you mean poll_interval"},
 		fault{"`retry.base: 1s`", "`retry.first: 1s`", "there is no such key"},
 		fault{"`retry.max: 5m`", "`retry.max: 5`", "retry.max"},
+		fault{"`broker_ttl: 1d`", "`broker_ttl: 1`", "broker_ttl"},
 		fault{"`notify: trigger`", "`notify: always`", "must be publish, trigger or off"},
 		fault{"`OUTBOX_DATABASE_URL`", "`OUTBOX_DB_URL`", "there is no such setting"},
 		fault{"`outbox migrate up`", "`outbox migrate apply`", "apply"},

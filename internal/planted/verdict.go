@@ -72,3 +72,9 @@ func (v *verdict) Fatalf(format string, args ...any) {
 	v.fail(fmt.Sprintf(format, args...))
 	runtime.Goexit()
 }
+
+// A skipped check has not failed, and skips nothing else.
+
+func (v *verdict) Skip(...any)          { runtime.Goexit() }
+func (v *verdict) Skipf(string, ...any) { runtime.Goexit() }
+func (v *verdict) SkipNow()             { runtime.Goexit() }

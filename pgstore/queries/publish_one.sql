@@ -4,4 +4,4 @@ with published as (
     values ($1::text::uuid, $2::text, $3::text, $4::bytea, $5::text::jsonb, $6::text::int, $7::text::interval,
         coalesce($8::text::timestamptz, clock_timestamp() + $9::text::interval))
 )
-select pg_notify('outbox', '') where $10::text = 'notify'
+select pg_current_xact_id()::text, case when $10::text = 'notify' then pg_notify('outbox', '') end::text

@@ -1,5 +1,6 @@
--- Messages of which at least one has a dedup key, an id of the caller's or a time, in the order given; a null says
--- that the dedup key is taken. LockKeys as in publish_insert.sql. Only what was published notifies.
+-- Messages of which at least one has a dedup key, an id of the caller's or a time, in the order given. Returns for
+-- each the id of the transaction, or null if its dedup key is taken. LockKeys as in publish_insert.sql.
+-- Only what was published notifies.
 with published as materialized (
     select outbox.publish_row(id => m.id, own_id => m.own_id, topic => m.topic, key => m.key,
         payload => substr($1::bytea, m.first, m.length), headers => m.headers, max_attempts => m.max_attempts,
@@ -12,5 +13,6 @@ with published as materialized (
             own_id, delay, deliver_at, dedup_key)
     -- LockKeys: where (select outbox.lock_keys($4::text::text[]))
 )
-select p.id::text, case when p.id is not null and $16::text = 'notify' then pg_notify('outbox', '') end::text
+select case when p.id is not null then pg_current_xact_id() end::text,
+    case when p.id is not null and $16::text = 'notify' then pg_notify('outbox', '') end::text
 from published p
