@@ -83,10 +83,10 @@ func (b *box) hold(r *row, now time.Time) (outbox.KeyHold, bool) {
 		if h.Age < 5*time.Second && r.state == ready {
 			return h, false
 		}
-	case r.claim != nil:
-		h.State, h.Destination, h.Age = outbox.HoldLost, r.claim.destination, now.Sub(r.claim.at)
 	case paused:
 		h.State = outbox.HoldPaused
+	case r.claim != nil:
+		h.State, h.Destination, h.Age = outbox.HoldLost, r.claim.destination, now.Sub(r.claim.at)
 	case r.state == ready:
 		return h, false
 	case r.isDue(now):

@@ -2,6 +2,7 @@ package outboxtest
 
 import (
 	"slices"
+	"time"
 
 	"github.com/outboxrelay/outbox"
 )
@@ -12,6 +13,7 @@ func wrongHeads() []wrong {
 }
 
 func wrongSuspicions() []wrong {
+	sound := soundRules()
 	return []wrong{
 		{"redriving forgets a crash", onChanged("redrive", func(r *row) { r.suspicion = 0 }),
 			[]string{"a redriven message that died of a crash is a suspect still"}},
@@ -22,6 +24,26 @@ func wrongSuspicions() []wrong {
 		{"a discard forgets the lapses of its neighbours", rule(func(r *rules) {
 			r.fences = func(b *box, r *row) { c := r.claim; b.takeFrom(c, r); c.lapses = 0 }
 		}), []string{"a discard of one suspect leaves the others of its claim suspects"}},
+		{"a paused suspect keeps all others waiting", rule(func(r *rules) {
+			r.mayTakeSuspect = func(p *pick) bool {
+				for _, r := range p.box.rows {
+					if p.isSuspect(r) && p.box.isPaused(r.Topic, p.query.Destination) {
+						return false
+					}
+				}
+				return sound.mayTakeSuspect(p)
+			}
+		}), []string{"a paused suspect holds its key, and no other suspect"}},
+		{"a paused suspect holds no key", rule(func(r *rules) {
+			r.inOrder = func(p *pick, r *row) bool {
+				return sound.inOrder(p, r) && !(p.isSuspect(r) && p.box.isPaused(r.Topic, p.query.Destination))
+			}
+		}), []string{"a paused suspect holds its key, and no other suspect"}},
+		{"a suspect is not discarded when its relay has died", rule(func(r *rules) {
+			r.heldLive = func(b *box, r *row, now time.Time) bool {
+				return sound.heldLive(b, r, now) || r.claim != nil && r.claim.lapses >= outbox.SuspectLapses
+			}
+		}), []string{"a discard that waits for a suspect removes it when its relay dies"}},
 		{"a discard counts a lapse of its neighbours each time", rule(func(r *rules) {
 			r.fences = func(b *box, r *row) { c := r.claim; b.takeFrom(c, r); c.lapses++ }
 		}), []string{"a discard of one suspect leaves the others of its claim suspects"}},

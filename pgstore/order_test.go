@@ -77,6 +77,7 @@ var orders = []outbox.Order{outbox.OrderSkip, outbox.OrderBlock, outbox.OrderPar
 // TestOrderTable does what each row of the table in docs/order.md says, under each order, with both stores, and compares
 // what becomes of the head and its key with what is written there.
 func TestOrderTable(t *testing.T) {
+	t.Parallel()
 	table := readOrderTable(t)
 	url := migratedDatabase(t)
 	conn := connect(t, url)

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/outboxrelay/outbox"
@@ -14,6 +15,8 @@ func operatorHeadCases() []Case {
 		{"a redriven message that died of something else is no suspect", AttemptsCount, redrivenNoSuspect},
 		{"a retry keeps a crashed message a suspect", AttemptsCount, retriedSuspect},
 		{"a discard of one suspect leaves the others of its claim suspects", AttemptsCount, discardedSuspect},
+		{"a discard that waits for a suspect removes it when its relay dies", NothingLost, discardedDying},
+		{"a paused suspect holds its key, and no other suspect", OrderPerKey, pausedSuspect},
 		{"redriving one of two parked messages leaves the key held by the other", OrderPerKey, redrivenBesideParked},
 		{"two parked messages of a key are redriven in order", OrderPerKey, redrivenBothParked},
 		{"Keys and Why tell of parked keys", Prompt, parkedKeysTell},
@@ -91,6 +94,54 @@ func discardedSuspect(e *env) {
 		r.deliver(r.takesSuspect(label, outbox.SuspectLapses))
 	}
 	e.equal("what is left", e.counts(), Counts{})
+}
+
+func discardedDying(e *env) {
+	o := e.operator()
+	e.lapsedTwice(msg("a", "k", "1"))
+	e.relay().takesSuspect("1", outbox.SuspectLapses)
+	waiting, ended := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	var report outbox.ChangeReport
+	var err error
+	go func() {
+		defer close(ended)
+		report, err = o.Discard(e.ctx, outbox.Change{Filter: outbox.Filter{Key: "k"}, Reason: "test", Wait: time.Minute,
+			Progress: func(p outbox.ChangeReport) {
+				if p.Waiting {
+					once.Do(func() { close(waiting) })
+				}
+			}})
+	}()
+	select {
+	case <-waiting:
+	case <-ended:
+		e.Fatalf("did not wait: %+v, %v", report, err)
+	}
+	e.publish(msg("a", "k", "2"))
+	e.lapse()
+	<-ended
+	e.must(err)
+	e.equal("discarded", report.Changed, int64(1))
+	e.equal("delivered", e.relay().drain(1), []string{"2"})
+}
+
+func pausedSuspect(e *env) {
+	o := e.operator()
+	e.lapsedTwice(msg("a", "k", "1"), msg("b", "", "2"))
+	e.publish(msg("b", "k", "3"))
+	o.pause(outbox.Pause{Topic: "a"})
+	r := e.relay()
+	d := r.takesSuspect("2", outbox.SuspectLapses)
+	r.takesNothing()
+	r.deliver(d)
+	r.takesNothing()
+	h := o.onlyHold()
+	e.equal("what holds the key", h.State, outbox.HoldPaused)
+	e.equal("its lapses", h.Lapses, outbox.SuspectLapses)
+	e.leads(o.why(outbox.WhyQuery{Key: "k"}), "outbox resume --topic a")
+	o.resume(outbox.Pause{Topic: "a"})
+	e.equal("delivered", r.drain(2), []string{"1", "3"})
 }
 
 // parkedTwice parks a younger message of the key k, then an older one that was committed later; a follower is behind them.

@@ -61,8 +61,8 @@ with lanes as materialized (
            coalesce(h.claimed_at, x.since) as at,
            case when x.dead then 'parked'
                 when h.relay is not null and r.id is not null then 'in flight'
-                when h.seq is not null then 'lost'
                 when exists (select from paused p where x.topic ~ p.take) then 'paused'
+                when h.seq is not null then 'lost'
                 when x.available_at > clock_timestamp() then 'retrying'
                 else 'due' end as state,
            greatest(x.suspicion, h.lapses + (h.relay is not null and r.id is null)::int) as lapses,
