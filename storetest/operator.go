@@ -366,7 +366,7 @@ func discardFreesKey(e *env) {
 
 func discardWaits(e *env) {
 	o, r, other := e.operator(), e.relay(), e.relay()
-	for _, kind := range []outbox.OutcomeKind{outbox.Retried, outbox.Died, outbox.Unlisted, outbox.Delivered} {
+	for _, kind := range []outbox.OutcomeKind{outbox.Retried, outbox.Died, outbox.Unlisted, outbox.GivenBack, outbox.Delivered} {
 		id := e.publish(msg("a", "k", "head"))[0].ID
 		d := r.takes("head")[0]
 		e.publish(msg("a", "k", "follower"))
