@@ -34,8 +34,8 @@ begin
     if topic !~ '^(([A-Za-z0-9_-]+|\*)\.)*([A-Za-z0-9_-]+|\*|>)$' then
         raise invalid_parameter_value using message = format('topic %L: must be a topic or a pattern such as orders.*.created or orders.>', topic);
     end if;
-    if destination = '' then
-        raise invalid_parameter_value using message = 'destination: must not be empty';
+    if destination !~ '^[a-z0-9_-]{1,64}$' then
+        raise invalid_parameter_value using message = format('destination %L: must be 1 to 64 of the characters a-z 0-9 _ -', destination);
     end if;
     if current_setting('lock_timeout') = '0' then
         perform set_config('lock_timeout', '10s', true);
