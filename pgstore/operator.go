@@ -74,7 +74,7 @@ func (s *Store) operationRate(ctx context.Context, verb string, c *outbox.Change
 	err := s.pool.QueryRow(ctx, render(operationRateSQL, s.cfg.Schema), pgx.QueryExecModeExec, c.Continue, verb).Scan(&rate)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return refuse("Continue", fmt.Sprint(c.Continue), "an operation of "+verb)
+		return refuse("Continue", fmt.Sprint(c.Continue), "must be an operation of "+verb)
 	case err != nil:
 		return s.explain(verb, err)
 	case c.Rate == 0:
