@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 	"syscall"
@@ -108,6 +109,36 @@ func TestConfirmation(t *testing.T) {
 	}
 }
 
+// TestCtrlCAtTheQuestion: it ends the program, although that waits for an answer.
+func TestCtrlCAtTheQuestion(t *testing.T) {
+	url := migrated(t)
+	conn, flag := connect(t, url), "--database-url="+url
+	makeDead(t, conn, "a", 1)
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer terminal.Close()
+	p := startAt(t, terminal, nil, "redrive", "--all", flag)
+	eventually(t, "it asks", func() bool { return strings.Contains(p.log.String(), "Do it?") })
+	p.signal(t, os.Interrupt)
+	ended := make(chan struct{})
+	go func() {
+		p.wantExit(t, -1)
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		p.signal(t, os.Kill)
+		<-ended
+		t.Error("it still waits for an answer")
+	}
+	if n := countRows(t, conn, "select count(*) from outbox.dead"); n != 1 {
+		t.Error("the message was redriven")
+	}
+}
+
 // testClaim makes a relay hold what is ready, and returns the deliveries.
 func testClaim(t *testing.T, store *pgstore.Store, lease time.Duration) []*outbox.Delivery {
 	t.Helper()
@@ -162,6 +193,20 @@ func TestDiscardOfWhatIsHeld(t *testing.T) {
 	r = (<-ended).want(t, exitDone)
 	wantIn(t, r.out, "discarded: 1 message")
 	wantIn(t, r.err, "waiting until")
+}
+
+// TestCtrlCInADiscardThatWaits: it ends with what was done, and the command that goes on.
+func TestCtrlCInADiscardThatWaits(t *testing.T) {
+	url := migrated(t)
+	flag := "--database-url=" + url
+	call(t, nil, "publish", "--topic=a", flag).want(t, exitDone)
+	testClaim(t, openStore(t, url), time.Minute)
+	p := start(t, nil, "discard", "--all", "--reason=x", "--wait=1m", "--yes", flag)
+	eventually(t, "it waits", func() bool { return strings.Contains(p.log.String(), "waiting until") })
+	p.signal(t, os.Interrupt)
+	p.wantExit(t, exitAbandoned)
+	wantIn(t, p.log.String(), "0 messages discarded, 1 message still held by live relays; go on by: outbox discard --continue 1 --wait 30s")
+	call(t, nil, "discard", "--continue=1", "--wait=100ms", flag).want(t, exitFailed)
 }
 
 func TestPauseAndResume(t *testing.T) {
