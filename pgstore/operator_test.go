@@ -403,3 +403,36 @@ func TestOperatorsInAnotherSchema(t *testing.T) {
 		t.Errorf("discard: %+v, %v", r, err)
 	}
 }
+
+// TestKeysLongestOfMany: of more keys than are listed those come that are held longest, whatever their names, each with
+// the message that holds it although there are older ones.
+func TestKeysLongestOfMany(t *testing.T) {
+	t.Parallel()
+	url := migratedDatabase(t)
+	conn, store := connect(t, url), newStore(t, url, nil)
+	for _, table := range []string{"dead", "waiting"} {
+		died := map[string]string{"dead": "died_at", "waiting": "available_at"}[table]
+		exec(t, conn, fmt.Sprintf(`insert into outbox.%s (seq, id, topic, key, payload, headers, published_at, attempts, holds, first_failed_at, failed_at, error_class, last_error, %s)
+			select nextval('outbox.seq'), gen_random_uuid(), 'a', '%s' || lpad(g::text, 4, '0'), '', '{}', now(), 1, true, now() - g * interval '1 second', now(), 'error', 'x', now() - g * interval '1 second'
+			from generate_series(1, 3000) g`, table, died, table))
+	}
+	// A dead message that has just died holds the key of one that has been retried for long.
+	exec(t, conn, `insert into outbox.dead (seq, id, topic, key, payload, headers, published_at, attempts, holds, first_failed_at, failed_at, error_class, last_error, died_at)
+		values (0, gen_random_uuid(), 'a', 'waiting3000', '', '{}', now(), 1, true, now(), now(), 'error', 'x', now())`)
+	keys, err := store.Keys(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(keys.Holds) != 1 || keys.Holds[0].Key != "dead3000" || !keys.More {
+		t.Errorf("Keys(1) = %+v, want the longest held, and more", keys)
+	}
+	keys, err = store.Keys(t.Context(), 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, h := range keys.Holds {
+		if h.Key == "waiting3000" && h.State != outbox.HoldParked {
+			t.Errorf("%d: the parked message that holds the key is not seen: %+v", i, h)
+		}
+	}
+}

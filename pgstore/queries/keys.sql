@@ -1,6 +1,6 @@
 -- What holds keys: messages that failed or are dead and hold them, messages in a relay's hands for longer than five
 -- seconds or in nobody's, and the first messages of paused topics among the oldest 10,000. Each source is read up to a
--- bound; per key the oldest message counts.
+-- bound and gives the keys that it holds longest; per key the oldest message counts.
 with lanes as materialized (
     select l.key as destination, l.value ->> 'take' as take, l.value ->> 'free' as free
     from outbox.relay r cross join lateral jsonb_each(r.destinations) l
@@ -19,14 +19,18 @@ with lanes as materialized (
           where u.hash is not null
           limit 100000) h
 ), source as materialized (
-    (select distinct on (w.key) w.key, w.seq
-     from (select w.key, w.seq from outbox.waiting w where w.key is not null and w.holds order by w.key, w.seq limit 100000) w
-     order by w.key, w.seq limit 1000)
+    (select w.key, w.seq
+     from (select distinct on (w.key) w.key, w.seq, coalesce(w.first_failed_at, w.failed_at, w.published_at) as since
+           from (select w.* from outbox.waiting w where w.key is not null and w.holds order by w.key, w.seq limit 100000) w
+           order by w.key, w.seq) w
+     order by w.since limit 1001)
     union all
-    (select distinct on (d.key) d.key, d.seq
-     from (select d.key, d.seq from outbox.dead d where d.holds order by d.key, d.seq limit 100000) d
-     where d.key is not null
-     order by d.key, d.seq limit 1000)
+    (select d.key, d.seq
+     from (select distinct on (d.key) d.key, d.seq, d.died_at
+           from (select d.* from outbox.dead d where d.holds order by d.key, d.seq limit 100000) d
+           where d.key is not null
+           order by d.key, d.seq) d
+     order by d.died_at limit 1001)
     union all
     (select m.key, h.seq
      from (select * from held h
@@ -39,13 +43,18 @@ with lanes as materialized (
          limit 1
      ) m)
     union all
-    (select distinct on (m.key) m.key, m.seq
+    (select m.key, min(m.seq)
      from (select m.key, m.seq, m.topic from outbox.message m
            where exists (select from paused) order by m.seq limit 10000) m
      where m.key is not null and exists (select from paused p where m.topic ~ p.take)
-     order by m.key, m.seq limit 1000)
+     group by m.key
+     order by min(m.seq) limit 1001)
 ), first as materialized (
-    select s.key, min(s.seq) as seq from source s group by s.key
+    -- The sources are cut: what is older in another table is looked for.
+    select s.key, least(s.seq,
+               (select w.seq from outbox.waiting w where w.key = s.key and w.holds order by w.seq limit 1),
+               (select d.seq from outbox.dead d where d.key = s.key and d.holds order by d.seq limit 1)) as seq
+    from (select s.key, min(s.seq) as seq from source s group by s.key) s
 ), found as materialized (
     select f.key, x.*,
            coalesce(h.claimed_at, x.since) as at,
