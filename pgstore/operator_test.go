@@ -301,7 +301,10 @@ func TestOperatorFunctionsBySQL(t *testing.T) {
 	for _, sql := range []string{"select outbox.redrive()", "select outbox.redrive(topic => 'a..b')", "select outbox.redrive(everything => true, key => 'k')",
 		"select outbox.discard(everything => true)", "select outbox.redrive(everything => true, batch => 0)", "select outbox.redrive(key => 'k', max_messages => 0)",
 		"select outbox.redrive(key => 'k', older_than => '-1 s')", "select outbox.redrive(operation => 4711)", "select outbox.pause()",
-		"select outbox.pause('a', 'b')", "select outbox.pause('a..b')", "select outbox.resume()"} {
+		"select outbox.pause('a', 'b')", "select outbox.pause('a..b')", "select outbox.resume()", "select outbox.pause(destination => 'Events')",
+		"select outbox.pause(repeat('a', 256))", "select outbox.redrive(key => '')", "select outbox.redrive(error_class => '')",
+		"select outbox.redrive(error_text => '')", "select outbox.redrive(key => 'k', rate => 0)", "select outbox.redrive(key => 'k', batch => null)",
+		"select outbox.discard(key => 'k', dry_run => null)"} {
 		refused(sql, "22023")
 	}
 	refused("select outbox.redrive_rows('{1}')", "42501")
