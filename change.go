@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Operator shows what holds messages up, and releases them. Every change is recorded as an operation: who, why, which
@@ -59,7 +60,7 @@ type Change struct {
 	Actor  string // default: the database's user
 	Reason string
 	DryRun bool // only count, up to 100,000
-	Rate   int  // messages a second; 0: no limit
+	Rate   int  // messages a second, at most 1,000,000; 0: no limit
 	// Wait is for how long Discard waits for relays to let go of what they hold: a message is discarded as soon as its
 	// delivery has failed, before anybody can try it again. One that is delivered meanwhile is delivered.
 	Wait time.Duration
@@ -83,11 +84,14 @@ type ChangeReport struct {
 
 // Check reports with a *FieldError what is wrong with the change. Operators call it before anything else.
 func (c *Change) Check() error {
+	if err := checkTexts(map[string]string{"Actor": c.Actor, "Reason": c.Reason}); err != nil {
+		return err
+	}
 	switch {
 	case c.Continue < 0:
 		return fieldError("Continue", fmt.Sprint(c.Continue), "must be the id of an operation")
-	case c.Rate < 0:
-		return fieldError("Rate", fmt.Sprint(c.Rate), "must be 1 or more messages a second, or 0 for no limit")
+	case c.Rate < 0 || c.Rate > maxRate:
+		return fieldError("Rate", fmt.Sprint(c.Rate), fmt.Sprintf("must be 1 to %d messages a second, or 0 for no limit", maxRate))
 	case c.Wait < 0:
 		return fieldError("Wait", c.Wait.String(), "must not be negative")
 	case c.Continue > 0 && (!c.isEmpty() || c.All || c.Limit != 0 || c.DryRun):
@@ -113,10 +117,8 @@ func (f *Filter) check() error {
 	case f.Limit < 0:
 		return fieldError("Limit", fmt.Sprint(f.Limit), "must be 1 or more, or 0 for no limit")
 	}
-	for field, text := range map[string]string{"Key": f.Key, "Class": f.Class, "Text": f.Text} {
-		if strings.ContainsRune(text, 0) || strings.ToValidUTF8(text, "") != text {
-			return fieldError(field, text, "must be UTF-8 without NUL")
-		}
+	if err := checkTexts(map[string]string{"Key": f.Key, "Class": f.Class, "Text": f.Text}); err != nil {
+		return err
 	}
 	if f.Topic != "" {
 		return CheckPattern(f.Topic)
@@ -124,8 +126,21 @@ func (f *Filter) check() error {
 	return nil
 }
 
-// maxFilterIDs bounds what one statement looks up one by one.
-const maxFilterIDs = 1000
+// checkTexts refuses what a database cannot hold.
+func checkTexts(fields map[string]string) error {
+	for field, text := range fields {
+		if strings.ContainsRune(text, 0) || !utf8.ValidString(text) {
+			return fieldError(field, text, "must be UTF-8 without NUL")
+		}
+	}
+	return nil
+}
+
+const (
+	// maxFilterIDs bounds what one statement looks up one by one.
+	maxFilterIDs = 1000
+	maxRate      = 1_000_000
+)
 
 // Pause is a topic pattern or a destination that no relay claims from.
 type Pause struct {
@@ -141,11 +156,15 @@ func (p *Pause) Check() error {
 	case (p.Topic == "") == (p.Destination == ""):
 		return fieldError("Pause", p.Topic+p.Destination, "must name a topic or a destination, one of them")
 	case p.Topic != "":
-		return CheckPattern(p.Topic)
-	case strings.ContainsRune(p.Destination, 0) || strings.ToValidUTF8(p.Destination, "") != p.Destination:
-		return fieldError("Destination", p.Destination, "must be UTF-8 without NUL")
+		if err := CheckPattern(p.Topic); err != nil {
+			return err
+		}
+	default:
+		if err := checkName("Destination", p.Destination); err != nil {
+			return err
+		}
 	}
-	return nil
+	return checkTexts(map[string]string{"Actor": p.Actor, "Reason": p.Reason})
 }
 
 // covers reports whether messages of a topic are paused, when they go to these destinations.

@@ -18,7 +18,7 @@ func (q *WhyQuery) Check() error {
 	if q.ID.IsZero() == (q.Key == "") {
 		return fieldError("WhyQuery", q.Key, "must name an id or a key, one of them")
 	}
-	return nil
+	return checkTexts(map[string]string{"Key": q.Key})
 }
 
 // Why is what keeps a message from being delivered, as facts; Reasons puts them into words.

@@ -61,7 +61,7 @@ func (s *Store) change(ctx context.Context, verb string, c outbox.Change, open f
 	defer b.mu.Unlock()
 	if c.Continue > 0 {
 		if c.Continue > int64(len(b.operations)) || b.operations[c.Continue-1].verb != verb {
-			return outbox.ChangeReport{}, fmt.Errorf("%s: there is no operation %d of it", verb, c.Continue)
+			return outbox.ChangeReport{}, &outbox.FieldError{Field: "Continue", Value: fmt.Sprint(c.Continue), Bound: "must be an operation of " + verb}
 		}
 		return b.operations[c.Continue-1].report, nil
 	}

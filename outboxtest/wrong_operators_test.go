@@ -2,6 +2,7 @@ package outboxtest
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/outboxrelay/outbox"
@@ -12,6 +13,7 @@ type wrongOperator struct {
 	outbox.Operator
 	change func(verb string, c *outbox.Change)
 	report func(verb string, r *outbox.ChangeReport)
+	pause  func(p *outbox.Pause)
 	keys   func(k *outbox.Keys)
 	why    func(w *outbox.Why)
 }
@@ -40,6 +42,9 @@ func (o *wrongOperator) Discard(ctx context.Context, c outbox.Change) (outbox.Ch
 }
 
 func (o *wrongOperator) Pause(ctx context.Context, p outbox.Pause) (outbox.ChangeReport, error) {
+	if o.pause != nil {
+		o.pause(&p)
+	}
 	return o.do("pause", outbox.Change{}, func(outbox.Change) (outbox.ChangeReport, error) { return o.Operator.Pause(ctx, p) })
 }
 
@@ -120,6 +125,12 @@ func wrongChanges() []wrong {
 			if c.Check() != nil {
 				c.Filter = outbox.Filter{All: true}
 			}
+		}), []string{"a change without a filter, or with a wrong one, is refused and changes nothing"}},
+		{"any text is taken", onChange(func(_ string, c *outbox.Change) {
+			c.Actor, c.Reason = strings.ToValidUTF8(c.Actor, ""), strings.ReplaceAll(c.Reason, "\x00", "")
+		}), []string{"a change without a filter, or with a wrong one, is refused and changes nothing"}},
+		{"any destination is paused", operating(func(*box) wrongOperator {
+			return wrongOperator{pause: func(p *outbox.Pause) { p.Destination = strings.ToLower(p.Destination) }}
 		}), []string{"a change without a filter, or with a wrong one, is refused and changes nothing"}},
 		{"a dry run is none", onChange(func(_ string, c *outbox.Change) { c.DryRun = false }),
 			[]string{"a dry run counts and changes nothing"}},

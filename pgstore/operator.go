@@ -42,9 +42,9 @@ func (s *Store) change(ctx context.Context, verb string, st statement, c outbox.
 	if err := c.Check(); err != nil {
 		return outbox.ChangeReport{}, err
 	}
-	if c.Continue > 0 && c.Rate == 0 {
-		if err := s.pool.QueryRow(ctx, render(operationRateSQL, s.cfg.Schema), pgx.QueryExecModeExec, c.Continue).Scan(&c.Rate); err != nil {
-			return outbox.ChangeReport{}, s.explain(verb, err)
+	if c.Continue > 0 {
+		if err := s.operationRate(ctx, verb, &c); err != nil {
+			return outbox.ChangeReport{}, err
 		}
 	}
 	report := outbox.ChangeReport{Operation: c.Continue, More: true}
@@ -66,6 +66,21 @@ func (s *Store) change(ctx context.Context, verb string, st statement, c outbox.
 		}
 		pause(ctx, begin, report.Changed-before, c.Rate)
 	}
+}
+
+// operationRate looks an operation up, and takes its rate over unless one is given.
+func (s *Store) operationRate(ctx context.Context, verb string, c *outbox.Change) error {
+	var rate int
+	err := s.pool.QueryRow(ctx, render(operationRateSQL, s.cfg.Schema), pgx.QueryExecModeExec, c.Continue, verb).Scan(&rate)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return refuse("Continue", fmt.Sprint(c.Continue), "must be an operation of "+verb)
+	case err != nil:
+		return s.explain(verb, err)
+	case c.Rate == 0:
+		c.Rate = rate
+	}
+	return nil
 }
 
 // pause keeps to a rate of messages a second.

@@ -301,7 +301,10 @@ func TestOperatorFunctionsBySQL(t *testing.T) {
 	for _, sql := range []string{"select outbox.redrive()", "select outbox.redrive(topic => 'a..b')", "select outbox.redrive(everything => true, key => 'k')",
 		"select outbox.discard(everything => true)", "select outbox.redrive(everything => true, batch => 0)", "select outbox.redrive(key => 'k', max_messages => 0)",
 		"select outbox.redrive(key => 'k', older_than => '-1 s')", "select outbox.redrive(operation => 4711)", "select outbox.pause()",
-		"select outbox.pause('a', 'b')", "select outbox.pause('a..b')", "select outbox.resume()"} {
+		"select outbox.pause('a', 'b')", "select outbox.pause('a..b')", "select outbox.resume()", "select outbox.pause(destination => 'Events')",
+		"select outbox.pause(repeat('a', 256))", "select outbox.redrive(key => '')", "select outbox.redrive(error_class => '')",
+		"select outbox.redrive(error_text => '')", "select outbox.redrive(key => 'k', rate => 0)", "select outbox.redrive(key => 'k', batch => null)",
+		"select outbox.discard(key => 'k', dry_run => null)"} {
 		refused(sql, "22023")
 	}
 	refused("select outbox.redrive_rows('{1}')", "42501")
@@ -401,5 +404,38 @@ func TestOperatorsInAnotherSchema(t *testing.T) {
 	all.Wait = time.Millisecond
 	if r, err := store.Discard(t.Context(), all); err != nil || r.Changed != 1 {
 		t.Errorf("discard: %+v, %v", r, err)
+	}
+}
+
+// TestKeysLongestOfMany: of more keys than are listed those come that are held longest, whatever their names, each with
+// the message that holds it although there are older ones.
+func TestKeysLongestOfMany(t *testing.T) {
+	t.Parallel()
+	url := migratedDatabase(t)
+	conn, store := connect(t, url), newStore(t, url, nil)
+	for _, table := range []string{"dead", "waiting"} {
+		died := map[string]string{"dead": "died_at", "waiting": "available_at"}[table]
+		exec(t, conn, fmt.Sprintf(`insert into outbox.%s (seq, id, topic, key, payload, headers, published_at, attempts, holds, first_failed_at, failed_at, error_class, last_error, %s)
+			select nextval('outbox.seq'), gen_random_uuid(), 'a', '%s' || lpad(g::text, 4, '0'), '', '{}', now(), 1, true, now() - g * interval '1 second', now(), 'error', 'x', now() - g * interval '1 second'
+			from generate_series(1, 3000) g`, table, died, table))
+	}
+	// A dead message that has just died holds the key of one that has been retried for long.
+	exec(t, conn, `insert into outbox.dead (seq, id, topic, key, payload, headers, published_at, attempts, holds, first_failed_at, failed_at, error_class, last_error, died_at)
+		values (0, gen_random_uuid(), 'a', 'waiting3000', '', '{}', now(), 1, true, now(), now(), 'error', 'x', now())`)
+	keys, err := store.Keys(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(keys.Holds) != 1 || keys.Holds[0].Key != "dead3000" || !keys.More {
+		t.Errorf("Keys(1) = %+v, want the longest held, and more", keys)
+	}
+	keys, err = store.Keys(t.Context(), 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, h := range keys.Holds {
+		if h.Key == "waiting3000" && h.State != outbox.HoldParked {
+			t.Errorf("%d: the parked message that holds the key is not seen: %+v", i, h)
+		}
 	}
 }

@@ -18,7 +18,7 @@ func (s *Store) Publish(ctx context.Context, tx pgx.Tx, ms ...outbox.Message) ([
 	if tx != nil {
 		if published, ok := s.within.Load(tx.Conn()); ok {
 			published.(*atomic.Bool).Store(true)
-			receipts, _, err := s.Publisher.publish(ctx, pgxSessionOf(tx), false, ms)
+			receipts, _, err := s.Publisher.publish(ctx, pgxSessionOf(tx), s.notifies() && s.waker.isClosed(), ms)
 			return receipts, err
 		}
 	}

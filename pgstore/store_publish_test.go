@@ -279,6 +279,10 @@ func TestStoreCloseTells(t *testing.T) {
 		publish(t).end(t, true)
 		listener.expect(t, 1)
 	}
+	if err := store.InTx(t.Context(), publishIn(t, store)); err != nil {
+		t.Fatal(err)
+	}
+	listener.expect(t, 1)
 }
 
 // TestInTx: the commit notifies nobody. The Store's own lanes are woken without a notification, the others' by the waker.

@@ -45,6 +45,7 @@ type waker struct {
 	open    map[string]*publishing // by the id of the transaction
 	certain bool                   // something was published and has been committed
 	plan    time.Time              // of the next look
+	retry   time.Time              // not before this, after a look that failed
 	looping bool
 	closed  bool
 
@@ -107,6 +108,13 @@ func (w *waker) wake(now time.Time) {
 	w.planLook(w.windowEnd(now))
 }
 
+// isClosed: nobody looks any more.
+func (w *waker) isClosed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.closed
+}
+
 // windowEnd is when the next notification may be sent; the lock is held.
 func (w *waker) windowEnd(now time.Time) time.Time {
 	if end := w.last.Add(w.window); end.After(now) {
@@ -117,6 +125,9 @@ func (w *waker) windowEnd(now time.Time) time.Time {
 
 // planLook makes the loop look at that time or before; the lock is held.
 func (w *waker) planLook(at time.Time) {
+	if at.Before(w.retry) {
+		at = w.retry
+	}
 	switch {
 	case w.closed:
 	case !w.looping:
@@ -147,7 +158,7 @@ func (w *waker) loop() {
 			w.look(failures, true)
 			return
 		}
-		if w.rest(failures) {
+		if w.rest() {
 			return
 		}
 	}
@@ -166,7 +177,7 @@ func (w *waker) close() {
 }
 
 // rest plans the next look, or reports that there is none and the loop ends.
-func (w *waker) rest(failures int) (over bool) {
+func (w *waker) rest() (over bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.open) == 0 && !w.certain {
@@ -181,8 +192,8 @@ func (w *waker) rest(failures int) (over bool) {
 	for _, p := range w.open {
 		w.plan = earlier(w.plan, p.look)
 	}
-	if failures > 0 {
-		w.plan = now.Add(wakeRetry(failures))
+	if w.plan.Before(w.retry) {
+		w.plan = w.retry
 	}
 	return false
 }
@@ -213,7 +224,7 @@ func (w *waker) look(failures int, last bool) int {
 		if failures == 0 {
 			w.log.WarnContext(ctx, "cannot notify relays of what was published, they find it by polling", "error", err)
 		}
-		w.keep(ids, certain)
+		w.keep(ids, certain, failures+1)
 		return failures + 1
 	}
 	if failures > 0 {
@@ -257,10 +268,11 @@ func (w *waker) answered(asked, running []string, woke bool) {
 	}
 }
 
-// keep is for a look that failed.
-func (w *waker) keep(asked []string, certain bool) {
+// keep is for a look that failed. Publishings don't put the next one off, nor bring it forward.
+func (w *waker) keep(asked []string, certain bool, failures int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.retry = time.Now().Add(wakeRetry(failures))
 	w.certain = w.certain || certain
 	for _, id := range asked {
 		if time.Since(w.open[id].last) > wakeGiveUp {

@@ -232,6 +232,34 @@ func TestWakerWithoutServer(t *testing.T) {
 	})
 }
 
+// TestWakerWithoutServerBesidePublishings: publishings don't put off the next look after one that failed, and nothing is
+// remembered for ever.
+func TestWakerWithoutServerBesidePublishings(t *testing.T) {
+	withWaker(t, func(t *testing.T, w *waker, s *fakeServer, _ *lockedBuffer) {
+		publish := func(d time.Duration) {
+			for begin, n := time.Now(), 0; time.Since(begin) < d; n++ {
+				if !w.turn(time.Now()) {
+					w.follow(fmt.Sprint(begin, n), time.Now())
+				}
+				time.Sleep(2 * time.Millisecond)
+			}
+		}
+		s.fail(errors.New("away"))
+		publish(time.Minute)
+		asked, _ := s.counts()
+		if asked < 10 || asked > 30 {
+			t.Errorf("%d looks in a minute without the server, want one about every 5 s", asked)
+		}
+		s.fail(nil)
+		publish(10 * time.Second)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if len(w.open) > 100 {
+			t.Errorf("%d transactions are followed though all have ended", len(w.open))
+		}
+	})
+}
+
 // TestWakerClose: what is pending is told, once, and then nothing runs any more.
 func TestWakerClose(t *testing.T) {
 	for name, publish := range map[string]func(w *waker, s *fakeServer){

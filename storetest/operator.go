@@ -1,8 +1,10 @@
 package storetest
 
 import (
+	"cmp"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -231,11 +233,13 @@ func wrongChanges(e *env) {
 		{Filter: outbox.Filter{IDs: []outbox.ID{}}}, {Filter: outbox.Filter{OlderThan: -1}}, {Filter: outbox.Filter{NewerThan: -1}},
 		{Filter: outbox.Filter{All: true, Limit: -1}}, {Filter: outbox.Filter{All: true}, Rate: -1}, {Filter: outbox.Filter{All: true}, Wait: -1},
 		{Filter: outbox.Filter{Key: "\x00"}}, {Filter: outbox.Filter{Text: "\xff"}}, {Filter: outbox.Filter{Key: "k"}, Continue: 1}, {Continue: -1},
+		{Filter: outbox.Filter{All: true}, Rate: 1 << 40}, {Filter: outbox.Filter{All: true}, Actor: "\xff"}, {Filter: outbox.Filter{All: true}, Reason: "\x00"}, {Continue: 4711, Actor: "\x00"},
+		{Continue: 4711},
 	} {
 		for name, do := range map[string]func() error{
 			"redrive": func() error { _, err := o.Redrive(e.ctx, c); return err },
 			"retry":   func() error { _, err := o.Retry(e.ctx, c); return err },
-			"discard": func() error { c.Reason = "test"; _, err := o.Discard(e.ctx, c); return err },
+			"discard": func() error { c.Reason = cmp.Or(c.Reason, "test"); _, err := o.Discard(e.ctx, c); return err },
 		} {
 			var refused *outbox.FieldError
 			if err := do(); !errors.As(err, &refused) {
@@ -246,18 +250,27 @@ func wrongChanges(e *env) {
 	if _, err := o.Discard(e.ctx, all(outbox.Change{})); err == nil {
 		e.Error("a discard without a reason")
 	}
-	if _, err := o.Redrive(e.ctx, outbox.Change{Continue: 4711}); err == nil {
-		e.Error("going on with no operation")
-	}
-	for _, p := range []outbox.Pause{{}, {Topic: "a", Destination: "b"}, {Topic: "a..b"}} {
-		if _, err := o.Pause(e.ctx, p); err == nil {
-			e.Errorf("pause %+v", p)
-		}
-		if _, err := o.Resume(e.ctx, p); err == nil {
-			e.Errorf("resume %+v", p)
-		}
-	}
+	wrongPauses(e, o)
 	e.equal("states", e.counts(), before)
+}
+
+func wrongPauses(e *env, o operator) {
+	for _, p := range []outbox.Pause{{}, {Topic: "a", Destination: "b"}, {Topic: "a..b"}, {Destination: "Events"}, {Destination: strings.Repeat("a", 65)},
+		{Topic: "a", Reason: "\xff"}, {Destination: "b", Actor: "\x00"}} {
+		var refused *outbox.FieldError
+		if _, err := o.Pause(e.ctx, p); !errors.As(err, &refused) {
+			e.Errorf("pause %+v: error %v, want a FieldError", p, err)
+		}
+		if _, err := o.Resume(e.ctx, p); !errors.As(err, &refused) {
+			e.Errorf("resume %+v: error %v, want a FieldError", p, err)
+		}
+	}
+	for _, q := range []outbox.WhyQuery{{}, {Key: "\xff"}} {
+		var refused *outbox.FieldError
+		if _, err := o.Why(e.ctx, q); !errors.As(err, &refused) {
+			e.Errorf("why %+v: error %v, want a FieldError", q, err)
+		}
+	}
 }
 
 func dryRun(e *env) {

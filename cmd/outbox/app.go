@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/spf13/cobra"
 )
@@ -98,7 +99,7 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 		return exitUsage
 	}
 	if text := f.Error(); text != "" {
-		fmt.Fprintf(a.stderr, "%s: %s\n", cmd.CommandPath(), text)
+		a.tell("%s: %s", cmd.CommandPath(), text)
 	}
 	return f.code
 }
@@ -129,10 +130,34 @@ func encode(v any) ([]byte, error) {
 func (a *app) printTable(rows [][]string) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
-		fmt.Fprintln(w, strings.TrimRight(strings.Join(row, "\t"), "\t"))
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = oneLine(cell)
+		}
+		fmt.Fprintln(w, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
 	}
 	return w.Flush()
 }
 
-func (a *app) printf(format string, args ...any) { fmt.Fprintf(a.stdout, format, args...) }
-func (a *app) tell(format string, args ...any)   { fmt.Fprintf(a.stderr, format+"\n", args...) }
+func (a *app) printf(format string, args ...any) {
+	fmt.Fprint(a.stdout, harmless(fmt.Sprintf(format, args...)))
+}
+
+func (a *app) tell(format string, args ...any) {
+	fmt.Fprint(a.stderr, harmless(fmt.Sprintf(format+"\n", args...)))
+}
+
+// harmless replaces what would steer a terminal: errors and reasons are whatever somebody has written.
+func harmless(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+// oneLine is harmless for a part of a line.
+func oneLine(text string) string {
+	return strings.NewReplacer("\n", " ", "\t", " ").Replace(harmless(text))
+}

@@ -66,8 +66,6 @@ func (a *app) changeCommand(cmd *cobra.Command, f *changeFlags) *cobra.Command {
 			return &failure{exitUsage, err}
 		}
 		return a.withStore(cmd, func(ctx context.Context, _ *config, store *pgstore.Store) error {
-			ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-			defer stop()
 			return a.runChange(ctx, store, f, c)
 		})
 	})
@@ -131,6 +129,9 @@ func (a *app) runChange(ctx context.Context, store *pgstore.Store, f *changeFlag
 			return err
 		}
 	}
+	// Not before the answer: nothing is to be finished yet, and reading it would not end.
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	c.Progress = a.tellProgress(f)
 	report, err := f.change(store, ctx, c)
 	if err != nil {
@@ -230,11 +231,17 @@ func (a *app) stopped(ctx context.Context, f *changeFlags, r outbox.ChangeReport
 	if r.Operation == 0 {
 		return &failure{code, err}
 	}
-	text := fmt.Sprintf("%s %s", messages(r.Changed), f.done)
-	if r.More {
-		text += fmt.Sprintf("; go on by: outbox %s --continue %d", f.verb, r.Operation)
+	var text string
+	if r.Matched > 0 { // else an earlier part is not known
+		text = fmt.Sprintf(": %s %s", messages(r.Changed), f.done)
 	}
-	return &failure{code, fmt.Errorf("%w: %s", err, text)}
+	switch {
+	case r.More:
+		text += fmt.Sprintf("; go on by: outbox %s --continue %d", f.verb, r.Operation)
+	case r.Held > 0:
+		text += fmt.Sprintf(", %s still held by live relays; go on by: outbox %s --continue %d --wait 30s", messages(r.Held), f.verb, r.Operation)
+	}
+	return &failure{code, fmt.Errorf("%w%s", err, text)}
 }
 
 // changeJSON is a change as JSON.

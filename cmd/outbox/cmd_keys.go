@@ -74,7 +74,7 @@ func pauseText(p outbox.Pause) string {
 	if p.Reason != "" {
 		text += ": " + p.Reason
 	}
-	return text
+	return oneLine(text)
 }
 
 func keyRows(keys *outbox.Keys) [][]string {

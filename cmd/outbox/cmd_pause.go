@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -63,27 +65,67 @@ func (a *app) runControl(ctx context.Context, store *pgstore.Store, f *pauseFlag
 	if f.pause.Topic == "" {
 		what = "destination " + f.pause.Destination
 	}
+	change := f.change
 	if f.dryRun {
-		if a.json {
-			return a.printJSON(changeJSON{DryRun: true, Matched: 1})
-		}
-		a.printf("would be %s: %s\n", f.done, what)
-		return nil
+		change = f.dryControl
 	}
-	report, err := f.change(store, ctx, f.pause)
+	report, err := change(store, ctx, f.pause)
 	if err != nil {
 		return err
 	}
 	if a.json {
-		if err := a.printJSON(changeJSON{Operation: report.Operation, Matched: report.Matched, Changed: report.Changed}); err != nil {
+		err := a.printJSON(changeJSON{Operation: report.Operation, DryRun: f.dryRun, Matched: report.Matched, Changed: report.Changed})
+		if err != nil {
 			return err
 		}
 	}
-	switch {
-	case report.Changed == 0:
+	if report.Matched == 0 {
 		return &failure{exitNothing, fmt.Errorf("%s %s; see: outbox keys", what, f.nothing)}
-	case !a.json:
+	}
+	switch {
+	case a.json:
+	case f.dryRun:
+		a.printf("would be %s: %s\n", f.done, what)
+	default:
 		a.printf("%s: %s (operation %d)\n", f.done, what, report.Operation)
 	}
+	a.tellUnknown(ctx, store, f.pause.Destination)
 	return nil
+}
+
+// dryControl says what a change would find: anything can be paused, and what is paused resumed.
+func (f *pauseFlags) dryControl(store *pgstore.Store, ctx context.Context, p outbox.Pause) (outbox.ChangeReport, error) {
+	if f.nothing == "" {
+		return outbox.ChangeReport{Matched: 1}, nil
+	}
+	keys, err := store.Keys(ctx, 1)
+	found := slices.ContainsFunc(keys.Pauses, func(o outbox.Pause) bool {
+		return o.Topic == p.Topic && o.Destination == p.Destination
+	})
+	if err != nil || !found {
+		return outbox.ChangeReport{}, err
+	}
+	return outbox.ChangeReport{Matched: 1}, nil
+}
+
+// tellUnknown tells when relays are live and none has the destination: it may be misspelt. Whoever may pause need not
+// have the right to look at relays.
+func (a *app) tellUnknown(ctx context.Context, store *pgstore.Store, destination string) {
+	relays, err := store.Relays(ctx)
+	if err != nil || destination == "" {
+		return
+	}
+	var names []string
+	for _, r := range relays {
+		for _, d := range r.Lanes {
+			if r.Live {
+				names = append(names, d.Destination)
+			}
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if len(names) > 0 && !slices.Contains(names, destination) {
+		a.tell("no live relay has a destination %s, theirs are: %s", destination, strings.Join(names, ", "))
+	}
 }

@@ -77,9 +77,9 @@ func (a *app) printWhy(w *outbox.Why) error {
 
 func reasonLine(r outbox.Reason) string {
 	if r.Command == "" {
-		return r.Text
+		return oneLine(r.Text)
 	}
-	return fmt.Sprintf("%s  → %s", r.Text, r.Command)
+	return fmt.Sprintf("%s  → %s", oneLine(r.Text), r.Command)
 }
 
 type whyJSON struct {

@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/jackc/pgx/v5"
 
@@ -107,6 +109,36 @@ func TestConfirmation(t *testing.T) {
 	}
 }
 
+// TestCtrlCAtTheQuestion: it ends the program, although that waits for an answer.
+func TestCtrlCAtTheQuestion(t *testing.T) {
+	url := migrated(t)
+	conn, flag := connect(t, url), "--database-url="+url
+	makeDead(t, conn, "a", 1)
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer terminal.Close()
+	p := startAt(t, terminal, nil, "redrive", "--all", flag)
+	eventually(t, "it asks", func() bool { return strings.Contains(p.log.String(), "Do it?") })
+	p.signal(t, os.Interrupt)
+	ended := make(chan struct{})
+	go func() {
+		p.wantExit(t, -1)
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		p.signal(t, os.Kill)
+		<-ended
+		t.Error("it still waits for an answer")
+	}
+	if n := countRows(t, conn, "select count(*) from outbox.dead"); n != 1 {
+		t.Error("the message was redriven")
+	}
+}
+
 // testClaim makes a relay hold what is ready, and returns the deliveries.
 func testClaim(t *testing.T, store *pgstore.Store, lease time.Duration) []*outbox.Delivery {
 	t.Helper()
@@ -161,6 +193,20 @@ func TestDiscardOfWhatIsHeld(t *testing.T) {
 	r = (<-ended).want(t, exitDone)
 	wantIn(t, r.out, "discarded: 1 message")
 	wantIn(t, r.err, "waiting until")
+}
+
+// TestCtrlCInADiscardThatWaits: it ends with what was done, and the command that goes on.
+func TestCtrlCInADiscardThatWaits(t *testing.T) {
+	url := migrated(t)
+	flag := "--database-url=" + url
+	call(t, nil, "publish", "--topic=a", flag).want(t, exitDone)
+	testClaim(t, openStore(t, url), time.Minute)
+	p := start(t, nil, "discard", "--all", "--reason=x", "--wait=1m", "--yes", flag)
+	eventually(t, "it waits", func() bool { return strings.Contains(p.log.String(), "waiting until") })
+	p.signal(t, os.Interrupt)
+	p.wantExit(t, exitAbandoned)
+	wantIn(t, p.log.String(), "0 messages discarded, 1 message still held by live relays; go on by: outbox discard --continue 1 --wait 30s")
+	call(t, nil, "discard", "--continue=1", "--wait=100ms", flag).want(t, exitFailed)
 }
 
 func TestPauseAndResume(t *testing.T) {
@@ -256,4 +302,47 @@ func TestStoppedChangeSaysSo(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	wantIn(t, log.String(), "should this be stopped, go on by: outbox redrive --continue 1", "stopped: ", "redriven; go on by: outbox redrive --continue 1")
+}
+
+// TestHostileTextsAreShownHarmless: what handlers and operators have written does not steer the terminal of who reads it.
+func TestHostileTextsAreShownHarmless(t *testing.T) {
+	url := migrated(t)
+	conn, flag := connect(t, url), "--database-url="+url
+	makeDead(t, conn, "a", 1)
+	execSQL(t, conn, `update outbox.dead set holds = true, last_error = e'x\x1b[31m\ry\tz\u009bq\nmore'`)
+	call(t, nil, "pause", "--topic=b", "--reason=x\x1b[31m\nfoo", flag).want(t, exitDone)
+	for _, args := range [][]string{{"keys"}, {"why", "--key=k1"}, {"status"}} {
+		r := call(t, nil, append(args, flag)...).want(t, exitDone)
+		wantIn(t, r.out, "x [31m")
+		if i := strings.IndexFunc(r.out+r.err, func(r rune) bool { return unicode.IsControl(r) && r != '\n' }); i >= 0 {
+			t.Errorf("%s prints a control character: %q", args[0], r.out+r.err)
+		}
+		if strings.Contains(r.out, "\nfoo") || strings.Contains(r.out, "\nmore") {
+			t.Errorf("%s: a text begins a line of its own: %q", args[0], r.out)
+		}
+	}
+	r := call(t, nil, "redrive", "--continue=1", flag).want(t, exitFailed)
+	wantIn(t, r.err, "Continue", "must be an operation of redrive")
+	if strings.Contains(r.err, "go on by") {
+		t.Errorf("an operation of another verb is offered to be gone on with: %s", r.err)
+	}
+}
+
+// TestPauseOfAnUnknownDestination: it may be misspelt, or its relay not yet be there.
+func TestPauseOfAnUnknownDestination(t *testing.T) {
+	url := migrated(t)
+	flag := "--database-url=" + url
+	if r := call(t, nil, "pause", "--destination=evnts", flag).want(t, exitDone); r.err != "" {
+		t.Errorf("without a relay: %s", r.err)
+	}
+	execSQL(t, connect(t, url), `insert into outbox.relay (id, beat, lease_until, lease, host, pid, version, engine, destinations)
+		values (gen_random_uuid(), 1, now() + interval '1 minute', interval '1 minute', 'h', 1, 'v', 'poll', '{"events": {"take": "", "topics": []}}')`)
+	wantIn(t, call(t, nil, "pause", "--destination=evnts", flag).want(t, exitDone).err, "no live relay has a destination evnts", "events")
+	if r := call(t, nil, "pause", "--destination=events", flag).want(t, exitDone); r.err != "" {
+		t.Errorf("of a known destination: %s", r.err)
+	}
+	call(t, nil, "resume", "--destination=evnts", "--dry-run", flag).want(t, exitDone)
+	call(t, nil, "resume", "--destination=evnts", flag).want(t, exitDone)
+	call(t, nil, "resume", "--destination=evnts", "--dry-run", flag).want(t, exitNothing)
+	call(t, nil, "pause", "--destination=Events", flag).want(t, exitUsage)
 }

@@ -108,13 +108,19 @@ type program struct {
 
 func start(t *testing.T, stdout io.Writer, args ...string) *program {
 	t.Helper()
+	return startAt(t, nil, stdout, args...)
+}
+
+// startAt is start with a standard input.
+func startAt(t *testing.T, stdin io.Reader, stdout io.Writer, args ...string) *program {
+	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &program{exec.Command(exe, args...), &lockedBuffer{}}
 	p.Env = append(os.Environ(), envProgram+"=1")
-	p.Stdout, p.Stderr = stdout, p.log
+	p.Stdin, p.Stdout, p.Stderr = stdin, stdout, p.log
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}

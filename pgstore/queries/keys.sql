@@ -1,6 +1,7 @@
 -- What holds keys: messages that failed or are dead and hold them, messages in a relay's hands for longer than five
 -- seconds or in nobody's, and the first messages of paused topics among the oldest 10,000. Each source is read up to a
--- bound; per key the oldest message counts that is delivered in order: others of the key hold nothing.
+-- bound and gives the keys that it holds longest; per key the oldest message counts that is delivered in order: others of
+-- the key hold nothing.
 with lanes as materialized (
     select l.key as destination, l.value ->> 'take' as take, l.value ->> 'free' as free
     from outbox.relay r cross join lateral jsonb_each(r.destinations) l
@@ -19,9 +20,10 @@ with lanes as materialized (
           where u.hash is not null
           limit 100000) h
 ), waits as materialized (
-    select w.key, w.seq, w.topic from outbox.waiting w where w.key is not null and w.holds order by w.key, w.seq limit 100000
+    select w.key, w.seq, w.topic, coalesce(w.first_failed_at, w.failed_at, w.published_at) as since
+    from outbox.waiting w where w.key is not null and w.holds order by w.key, w.seq limit 100000
 ), parked as materialized (
-    select d.key, d.seq, d.topic from outbox.dead d where d.holds order by d.key, d.seq limit 100000
+    select d.key, d.seq, d.topic, d.died_at as since from outbox.dead d where d.holds order by d.key, d.seq limit 100000
 ), front as materialized (
     select m.key, m.seq, m.topic from outbox.message m where exists (select from paused) order by m.seq limit 10000
 ), ordered as materialized (
@@ -30,13 +32,17 @@ with lanes as materialized (
     where not exists (select from lanes)
        or exists (select from lanes l where t.topic ~ l.take and (l.free is null or t.topic !~ l.free))
 ), source as materialized (
-    (select distinct on (w.key) w.key, w.seq from waits w
-     where w.topic in (select o.topic from ordered o)
-     order by w.key, w.seq limit 1000)
+    (select w.key, w.seq
+     from (select distinct on (w.key) w.key, w.seq, w.since from waits w
+           where w.topic in (select o.topic from ordered o)
+           order by w.key, w.seq) w
+     order by w.since limit 1001)
     union all
-    (select distinct on (d.key) d.key, d.seq from parked d
-     where d.key is not null and d.topic in (select o.topic from ordered o)
-     order by d.key, d.seq limit 1000)
+    (select d.key, d.seq
+     from (select distinct on (d.key) d.key, d.seq, d.since from parked d
+           where d.key is not null and d.topic in (select o.topic from ordered o)
+           order by d.key, d.seq) d
+     order by d.since limit 1001)
     union all
     (select m.key, h.seq
      from (select * from held h
@@ -50,12 +56,17 @@ with lanes as materialized (
          limit 1
      ) m)
     union all
-    (select distinct on (m.key) m.key, m.seq from front m
+    (select m.key, min(m.seq) from front m
      where m.key is not null and m.topic in (select o.topic from ordered o)
        and exists (select from paused p where m.topic ~ p.take)
-     order by m.key, m.seq limit 1000)
+     group by m.key
+     order by min(m.seq) limit 1001)
 ), first as materialized (
-    select s.key, min(s.seq) as seq from source s group by s.key
+    -- The sources are cut: what is older in another table is looked for.
+    select s.key, least(s.seq,
+               (select w.seq from outbox.waiting w where w.key = s.key and w.holds order by w.seq limit 1),
+               (select d.seq from outbox.dead d where d.key = s.key and d.holds order by d.seq limit 1)) as seq
+    from (select s.key, min(s.seq) as seq from source s group by s.key) s
 ), found as materialized (
     select f.key, x.*,
            coalesce(h.claimed_at, x.since) as at,

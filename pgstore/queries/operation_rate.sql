@@ -1,1 +1,1 @@
-select coalesce((select o.rate from outbox.operation o where o.id = $1), 0)
+select coalesce(o.rate, 0) from outbox.operation o where o.id = $1 and o.verb = $2

@@ -18,6 +18,9 @@ begin
     if filter <> '{}' and everything then
         raise invalid_parameter_value using message = 'a filter and everything: give one of them';
     end if;
+    if key = '' or error_class = '' or error_text = '' then
+        raise invalid_parameter_value using message = 'key, error_class, error_text: must not be empty; null is no filter';
+    end if;
     if topic !~ '^(([A-Za-z0-9_-]+|\*)\.)*([A-Za-z0-9_-]+|\*|>)$' then
         raise invalid_parameter_value using message = format('topic %L: must be a topic or a pattern such as orders.*.created or orders.>', topic);
     end if;

@@ -31,7 +31,10 @@ begin
             message = 'this needs a READ COMMITTED transaction: in any other the snapshot is older than the lock';
     end if;
     if p_batch is null or p_batch not between 1 and 1000 then
-        raise invalid_parameter_value using message = format('batch is %s: must be 1 to 1000', p_batch);
+        raise invalid_parameter_value using message = format('batch is %s: must be 1 to 1000', coalesce(p_batch::text, 'null'));
+    end if;
+    if p_rate < 1 then
+        raise invalid_parameter_value using message = format('rate is %s: must be 1 or more messages a second, or null', p_rate);
     end if;
     perform outbox.plan_settings();
     if p_operation is null then

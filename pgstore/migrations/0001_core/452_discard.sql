@@ -11,7 +11,7 @@ as $$
 declare
     filter jsonb;
 begin
-    if operation is null and not dry_run and coalesce(reason, '') = '' then
+    if operation is null and not coalesce(dry_run, false) and coalesce(reason, '') = '' then
         raise invalid_parameter_value using message = 'a discard needs a reason';
     end if;
     if operation is null then

@@ -31,11 +31,11 @@ begin
     if (topic is null) = (destination is null) then
         raise invalid_parameter_value using message = 'give a topic or a destination, one of them';
     end if;
-    if topic !~ '^(([A-Za-z0-9_-]+|\*)\.)*([A-Za-z0-9_-]+|\*|>)$' then
-        raise invalid_parameter_value using message = format('topic %L: must be a topic or a pattern such as orders.*.created or orders.>', topic);
+    if topic !~ '^(([A-Za-z0-9_-]+|\*)\.)*([A-Za-z0-9_-]+|\*|>)$' or octet_length(topic) > 255 then
+        raise invalid_parameter_value using message = format('topic %L: must be a topic or a pattern such as orders.*.created or orders.>, at most 255 bytes', left(topic, 80));
     end if;
-    if destination = '' then
-        raise invalid_parameter_value using message = 'destination: must not be empty';
+    if destination !~ '^[a-z0-9_-]{1,64}$' then
+        raise invalid_parameter_value using message = format('destination %L: must be 1 to 64 of the characters a-z 0-9 _ -', destination);
     end if;
     if current_setting('lock_timeout') = '0' then
         perform set_config('lock_timeout', '10s', true);
