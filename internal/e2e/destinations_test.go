@@ -16,17 +16,23 @@ import (
 // TestChaosDestinations: two destinations of one relay, of which one is stopped, alarmed or hangs, or gets what it
 // cannot take. The other goes on, nothing is lost, and only a rejection of a message costs the message anything.
 func TestChaosDestinations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
 	rabbit := newRabbit(t)
-	for name, test := range map[string]func(*testing.T, *rabbitdev.Server){
-		"down":        testDown,
-		"alarm":       testAlarm,
-		"hang":        testHang,
-		"unroutable":  testUnroutable,
-		"oversized":   testOversized,
-		"line break":  testLineBreak,
-		"missing one": testMissing,
+	for _, c := range []struct {
+		name string
+		test func(*testing.T, *rabbitdev.Server)
+	}{
+		{"down", testDown},
+		{"alarm", testAlarm},
+		{"hang", testHang},
+		{"unroutable", testUnroutable},
+		{"oversized", testOversized},
+		{"line break", testLineBreak},
+		{"missing", testMissing},
 	} {
-		t.Run(name, func(t *testing.T) { test(t, rabbit) })
+		t.Run(c.name, func(t *testing.T) { c.test(t, rabbit) })
 	}
 }
 

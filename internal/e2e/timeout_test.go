@@ -73,7 +73,7 @@ func TestMessageThatTimesOut(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- relay.Run(ctx) }()
 	until(t, time.Minute, "the destination is closed", func() bool { return log.says(t, "destination is unavailable", "lane") == 1 })
-	if n := db.count(t.Context(), "select count(*) from outbox.dead"); n != 0 {
+	if n := db.count(t.Context(), dead); n != 0 {
 		t.Errorf("%d messages are dead of the destination's hanging", n)
 	}
 	sink.hangs.Store(false)

@@ -101,11 +101,13 @@ func testHang(t *testing.T, rabbit *rabbitdev.Server) {
 	b.wantNoFailure(t)
 }
 
+const old = `select count(*) from pg_stat_activity a where a.datname = current_database()
+	and a.pid <> pg_backend_pid() and a.xact_start < clock_timestamp() - interval '1 second'`
+
 // wantNoOldTransaction: in this database no transaction is older than a second.
 func (b *brokers) wantNoOldTransaction(t *testing.T) {
 	t.Helper()
-	if n := b.db.count(t.Context(), `select count(*) from pg_stat_activity a where a.datname = current_database()
-		and a.pid <> pg_backend_pid() and a.xact_start < clock_timestamp() - interval '1 second'`); n != 0 {
+	if n := b.db.count(t.Context(), old); n != 0 {
 		t.Errorf("%d transactions are older than a second while the brokers hang", n)
 	}
 }
@@ -118,10 +120,7 @@ func TestOldTransactionsFires(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tx.Rollback(t.Context())
-	until(t, time.Minute, "the transaction is seen", func() bool {
-		return b.db.count(t.Context(), `select count(*) from pg_stat_activity a where a.datname = current_database()
-			and a.pid <> pg_backend_pid() and a.xact_start < clock_timestamp() - interval '1 second'`) == 1
-	})
+	until(t, time.Minute, "the transaction is seen", func() bool { return b.db.count(t.Context(), old) == 1 })
 }
 
 // testUnroutable: what no queue is bound for is not delivered, is tried again and ends dead; the others arrive.
@@ -140,7 +139,7 @@ func testUnroutable(t *testing.T, rabbit *rabbitdev.Server) {
 // wantDead: so many messages are dead, each after that many attempts, and no destination was blamed for them.
 func (b *brokers) wantDead(t *testing.T, messages, attempts int) {
 	t.Helper()
-	if n := b.db.count(t.Context(), "select count(*) from outbox.dead"); n != messages {
+	if n := b.db.count(t.Context(), dead); n != messages {
 		t.Errorf("%d messages are dead, want %d", n, messages)
 	}
 	if n := b.db.count(t.Context(), "select coalesce(max(attempts), 0) from outbox.dead"); n != attempts {
