@@ -347,7 +347,7 @@ func (l *lane) conclude(c *heldClaim, i int, adm admission, err, cause error, no
 func (l *lane) report(d *Delivery, adm admission, v verdict, now time.Time) stateChange {
 	change := l.breaker.report(d, adm, v.says, now)
 	if change.closed || change.opened {
-		l.breakerChanged(change, v.text)
+		l.breakerChanged(change, v.text, v.misconfigured)
 	}
 	if adm == admittedAsProbe {
 		l.poke()

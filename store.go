@@ -165,6 +165,8 @@ type LaneInfo struct {
 	Destination string
 	Topics      TopicSet
 	Unordered   TopicSet // topics whose keys are only passed on
+	// Fault is why the destination takes no messages now; nil: it does. Unlike the rest, each heartbeat tells anew.
+	Fault *Fault
 }
 
 // Orders is what a store answers to a heartbeat.

@@ -62,7 +62,7 @@ func newStatements(schema string) (*statements, error) {
 		{&s.endFrozenClaim, "end_frozen_claim", nil},
 		{&s.settleDelivered, "settle_delivered", []uint32{uuid, bigints, uuids}},
 		{&s.settle, "settle", []uint32{uuid, bigints, uuids, bigints, texts, integers, bigints, texts, texts, boolean}},
-		{&s.beat, "beat", []uint32{uuid, bigint, interval_, uuids, boolean, jsonb, jsonb, boolean,
+		{&s.beat, "beat", []uint32{uuid, bigint, interval_, uuids, boolean, jsonb, jsonb, jsonb, boolean,
 			text, integer, text, text, jsonb, text}},
 		{&s.holders, "holders", []uint32{uuid}},
 		{&s.expireDedup, "expire_dedup", []uint32{bigint}},

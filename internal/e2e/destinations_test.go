@@ -126,6 +126,8 @@ func testDown(t *testing.T, rabbit *rabbitdev.Server) {
 	if n := b.db.count(t.Context(), "select count(*) from outbox.waiting where attempts > 0"); n != 0 {
 		t.Errorf("%d messages have spent an attempt", n)
 	}
+	b.wantState(t, billing, outbox.StateUnavailable, "connection refused")
+	b.wantState(t, events, outbox.StateAvailable, "")
 	if err := rabbit.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

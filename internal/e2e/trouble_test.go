@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -206,11 +208,14 @@ func testMissing(t *testing.T, rabbit *rabbitdev.Server) {
 		t.Fatal(err)
 	}
 	b.publishBoth(t, 100)
-	until(t, time.Minute, "the relay tells", func() bool { return b.relay.says(t, "destination is unavailable", billing) > 0 })
+	until(t, time.Minute, "the relay tells", func() bool { return b.relay.says(t, "destination is misconfigured", billing) > 0 })
+	b.wantState(t, billing, outbox.StateMisconfigured, "exchange "+b.exchange+" does not exist; create it")
+	b.wantState(t, events, outbox.StateAvailable, "")
 	if err := rabbit.Bind(b.exchange, b.exchange, "#", nil); err != nil {
 		t.Fatal(err)
 	}
 	b.db.drained(t, time.Minute)
+	b.wantState(t, billing, outbox.StateAvailable, "")
 	wantInOrder(t, billing, b.inQueue(t)[100:], 100)
 	if n := b.db.count(t.Context(), dead); n != 0 {
 		t.Errorf("%d messages are dead", n)
@@ -219,4 +224,26 @@ func testMissing(t *testing.T, rabbit *rabbitdev.Server) {
 		t.Errorf("JetStream was unavailable %d times", n)
 	}
 	b.relay.stop(t)
+}
+
+// wantState waits until status says of a destination what it should.
+func (b *brokers) wantState(t *testing.T, destination, state, reason string) {
+	t.Helper()
+	type told struct {
+		Name, State, Reason string
+		RelaysFaulty        int `json:"relays_faulty"`
+	}
+	until(t, time.Minute, destination+" is "+state, func() bool {
+		var status struct{ Destinations []told }
+		if err := json.Unmarshal([]byte(callProgram(t, "status", "--json", "--database-url", b.db.url)), &status); err != nil {
+			t.Fatal(err)
+		}
+		faulty := 0
+		if state != outbox.StateAvailable {
+			faulty = 1
+		}
+		return slices.ContainsFunc(status.Destinations, func(d told) bool {
+			return d.Name == destination && d.State == state && strings.Contains(d.Reason, reason) && d.RelaysFaulty == faulty
+		})
+	})
 }
