@@ -338,6 +338,9 @@ func (l *lane) conclude(c *heldClaim, i int, adm admission, err, cause error, no
 	v := judge(err, cause, p, d)
 	v = v.charge(l.report(d, adm, v, now), err, p, d)
 	o := v.outcome(d)
+	if o.Kind == Retried && !d.Deadline.IsZero() {
+		o.Delay = min(o.Delay, max(d.Deadline.Sub(now), 0)) // when it ends, its key goes on
+	}
 	l.r.logAttempt(l, d, o)
 	l.finish(c, i, o)
 	return o

@@ -63,7 +63,9 @@ func TestFaultIsTold(t *testing.T) {
 func TestFaultOfOneHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, mux := outboxtest.NewStore(), outbox.NewMux()
-		mux.Handle("down", func(context.Context, *outbox.Delivery) error { return outbox.Unavailable(errors.New(strings.Repeat("é", 400))) })
+		mux.Handle("down", func(context.Context, *outbox.Delivery) error {
+			return outbox.Unavailable(errors.New(strings.Repeat("é", 400)))
+		})
 		mux.Handle("up", func(context.Context, *outbox.Delivery) error { return nil })
 		publish(t, store, append(messages(1, "down", ""), messages(3, "up", "")...)...)
 		r := start(t, store, outbox.To(mux), outbox.Config{})

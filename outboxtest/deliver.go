@@ -21,5 +21,5 @@ func Deliver(t testing.TB, sink outbox.Sink, m outbox.Message) error {
 	if prepared.TTL > 0 {
 		r.expiresAt = now.Add(prepared.TTL)
 	}
-	return sink.Deliver(t.Context(), r.delivery(now, outbox.ClaimRef{}))
+	return sink.Deliver(t.Context(), r.delivery(now, 0, outbox.ClaimRef{}))
 }

@@ -97,7 +97,7 @@ func (s *Store) claimOnce(ctx context.Context, q outbox.ClaimQuery, p probe, que
 			return err
 		}}
 		return [][]call{s.transactionWithin(claimLockDeadline(ctx), claim),
-			{{s.sql.fetch, []any{q.Token, q.Relay}, fetched.scan}}}
+			{{s.sql.fetch, []any{q.Token, q.Relay, orNull(interval(q.TTL))}, fetched.scan}}}
 	})
 	if err := errors.Join(errs...); err != nil {
 		return nil, nil, err

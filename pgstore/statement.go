@@ -57,7 +57,7 @@ func newStatements(schema string) (*statements, error) {
 		{&s.asyncCommit, "async_commit", nil},
 		{&s.claim, "claim", []uint32{uuid, text, uuid, integer, bigint, boolean, jsonb, bigint,
 			boolean, integer, boolean, timestamp, bigint, integer, texts, bigints, bigints, integer, bigint, bigint, integer, boolean}},
-		{&s.fetch, "fetch", []uint32{uuid, uuid}},
+		{&s.fetch, "fetch", []uint32{uuid, uuid, interval_}},
 		{&s.sweep, "sweep", []uint32{uuid, text, text, bigint, bigint, integer}},
 		{&s.endFrozenClaim, "end_frozen_claim", nil},
 		{&s.settleDelivered, "settle_delivered", []uint32{uuid, bigints, uuids}},
