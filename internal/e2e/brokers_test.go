@@ -118,7 +118,7 @@ func (b *brokers) config(t *testing.T, r routing) string {
 database: {url: %q, migrate: check}
 destinations:
   %s: {url: %q, stream: %s, subject: "{topic}"}
-  %s: {url: %q, exchange: %s}
+  %s: {url: %q, exchange: %s, tracking_ids: true}
 routes:
   - {topics: ["billing.>"], to: %[5]s}
   - {topics: ["events.>"], to: %[2]s}
@@ -132,6 +132,9 @@ log: {format: json}
 	return file
 }
 
+// request is what causes all messages.
+const request = "request-1"
+
 // publish publishes in one transaction.
 func (b *brokers) publish(t *testing.T, ms ...outbox.Message) {
 	t.Helper()
@@ -140,7 +143,7 @@ func (b *brokers) publish(t *testing.T, ms ...outbox.Message) {
 		t.Fatal(err)
 	}
 	defer tx.Rollback(context.Background())
-	if _, err := b.publisher.Publish(t.Context(), tx, ms...); err != nil {
+	if _, err := b.publisher.Publish(outbox.WithCausation(t.Context(), request), tx, ms...); err != nil {
 		t.Fatal(err)
 	}
 	if err := tx.Commit(t.Context()); err != nil {
@@ -159,7 +162,7 @@ func (b *brokers) stored(t *testing.T) int {
 }
 
 // arrival is a message at a broker.
-type arrival struct{ topic, key, payload string }
+type arrival struct{ topic, key, payload, causes string }
 
 // inStream reads the stream from its beginning.
 func (b *brokers) inStream(t *testing.T) (all []arrival) {
@@ -184,7 +187,7 @@ func (b *brokers) inStream(t *testing.T) (all []arrival) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, arrival{m.Headers().Get("Outbox-Topic"), m.Headers().Get("Outbox-Key"), string(m.Data())})
+		all = append(all, arrival{m.Headers().Get("Outbox-Topic"), m.Headers().Get("Outbox-Key"), string(m.Data()), m.Headers().Get("Outbox-Causation")})
 	}
 	return all
 }
@@ -193,8 +196,8 @@ func (b *brokers) inStream(t *testing.T) (all []arrival) {
 func (b *brokers) inQueue(t *testing.T) (all []arrival) {
 	t.Helper()
 	for _, d := range b.inQueueRaw(t) {
-		key, _ := d.Headers["Outbox-Key"].(string)
-		all = append(all, arrival{fmt.Sprint(d.Headers["Outbox-Topic"]), key, string(d.Body)})
+		text := func(name string) string { s, _ := d.Headers[name].(string); return s }
+		all = append(all, arrival{text("Outbox-Topic"), text("Outbox-Key"), string(d.Body), text("Outbox-Causation")})
 	}
 	return all
 }

@@ -189,11 +189,11 @@ func TestMisplacedFires(t *testing.T) {
 		all  []arrival
 		want int
 	}{
-		{"in order", []arrival{{"t", "a", "0"}, {"t", "b", "2"}, {"t", "a", "1"}}, 0},
-		{"repeated", []arrival{{"t", "a", "0"}, {"t", "a", "1"}, {"t", "a", "0"}, {"t", "b", "2"}}, 0},
-		{"lost", []arrival{{"t", "a", "0"}, {"t", "b", "2"}}, 1},
-		{"disordered", []arrival{{"t", "a", "1"}, {"t", "a", "0"}, {"t", "b", "2"}}, 1},
-		{"strange", []arrival{{"t", "a", "3"}}, 1},
+		{"in order", []arrival{{"t", "a", "0", ""}, {"t", "b", "2", ""}, {"t", "a", "1", ""}}, 0},
+		{"repeated", []arrival{{"t", "a", "0", ""}, {"t", "a", "1", ""}, {"t", "a", "0", ""}, {"t", "b", "2", ""}}, 0},
+		{"lost", []arrival{{"t", "a", "0", ""}, {"t", "b", "2", ""}}, 1},
+		{"disordered", []arrival{{"t", "a", "1", ""}, {"t", "a", "0", ""}, {"t", "b", "2", ""}}, 1},
+		{"strange", []arrival{{"t", "a", "3", ""}}, 1},
 	} {
 		if got := misplaced(c.all, 3); len(got) != c.want {
 			t.Errorf("%s: %q", c.name, got)

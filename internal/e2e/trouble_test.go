@@ -135,7 +135,23 @@ func testUnroutable(t *testing.T, rabbit *rabbitdev.Server) {
 	}
 	b.db.drained(t, time.Minute)
 	wantInOrder(t, billing, b.inQueue(t), 100)
+	b.wantCauses(t)
 	b.wantDead(t, 1, 2)
+}
+
+// wantCauses: all messages at both brokers tell the request that caused them.
+func (b *brokers) wantCauses(t *testing.T) {
+	t.Helper()
+	for _, a := range append(b.inStream(t), b.inQueue(t)...) {
+		if a.causes != request {
+			t.Fatalf("a message tells %q as its cause: %+v", a.causes, a)
+		}
+	}
+	for _, d := range b.inQueueRaw(t) {
+		if list := d.Headers["x-outbox-tracking-ids"]; list != `["`+request+`"]` {
+			t.Fatalf("x-outbox-tracking-ids is %v", list)
+		}
+	}
 }
 
 // wantDead: so many messages are dead, each after that many attempts, and no destination was blamed for them.
