@@ -87,8 +87,8 @@ type Claim struct {
 	Ref ClaimRef
 	// Lapses counts how often a relay died while it held these messages. Giving back adds none. At SuspectLapses
 	// the messages are suspects: such a claim has one message, and a relay holds at most one such claim. A message
-	// that was settled as Retried with ClassCrash is claimed with SuspectLapses; any other outcome ends the
-	// suspicion.
+	// that was settled as Retried with ClassCrash, or as Died with it and redriven, is claimed with SuspectLapses; any other
+	// outcome ends the suspicion.
 	Lapses int
 	// Deliveries are in publish order; Attempt is the coming one.
 	Deliveries []*Delivery
