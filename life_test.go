@@ -3,6 +3,7 @@ package outbox_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,9 +17,14 @@ import (
 func TestRouteLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := outboxtest.NewStore()
-		seen := map[string]*outbox.Delivery{}
+		var arrived sync.Map // payload to delivery
+		seen := func(payload string) *outbox.Delivery {
+			d, _ := arrived.Load(payload)
+			found, _ := d.(*outbox.Delivery)
+			return found
+		}
 		sink := outbox.SinkFunc(func(_ context.Context, d *outbox.Delivery) error {
-			if seen[string(d.Payload)] = d; string(d.Payload) == "fails" {
+			if arrived.Store(string(d.Payload), d); string(d.Payload) == "fails" {
 				return outbox.RetryAfter(time.Hour, errors.New("not now"))
 			}
 			return nil
@@ -36,23 +42,23 @@ func TestRouteLives(t *testing.T) {
 		time.Sleep(time.Minute)
 		publish(t, store, outbox.Message{Topic: "a", Key: "k", Payload: []byte("next")})
 		time.Sleep(8 * time.Minute)
-		if seen["fails"] == nil || seen["next"] != nil {
-			t.Errorf("seen %v", seen)
+		if seen("fails") == nil || seen("next") != nil {
+			t.Errorf("the head %v, the one behind it %v", seen("fails"), seen("next"))
 		}
 		time.Sleep(time.Minute + 5*time.Second)
-		if seen["next"] == nil {
+		if seen("next") == nil {
 			t.Error("the key does not go on at the end of its head's life")
 		}
 		time.Sleep(time.Minute)
 		r.mustStop()
-		if seen["late"] != nil || seen["own"] == nil || seen["other"] == nil {
-			t.Errorf("seen %v", seen)
+		if seen("late") != nil || seen("own") == nil || seen("other") == nil {
+			t.Errorf("late %v, own %v, other %v", seen("late"), seen("own"), seen("other"))
 		}
 		if c := store.Counts(); c.Delivered != 3 || c.Expired != 2 {
 			t.Errorf("%+v", c)
 		}
 		for payload, want := range map[string]time.Duration{"next": 5 * time.Minute, "own": time.Second, "other": 0} {
-			if d := seen[payload]; d == nil || d.BrokerTTL != want {
+			if d := seen(payload); d == nil || d.BrokerTTL != want {
 				t.Errorf("%s: broker TTL %+v, want %v", payload, d, want)
 			}
 		}

@@ -73,8 +73,6 @@ type supply struct {
 	events, billings int
 }
 
-const suppliedKeys = 100
-
 // publish publishes n messages within the time, half of them to each destination, and returns for how long JetStream
 // was behind, in relation to that: 1 is never.
 func (s *supply) publish(t *testing.T, n int, within time.Duration) (progress float64) {
