@@ -64,6 +64,9 @@ type ClaimQuery struct {
 	Bytes       int64    // payload bytes together
 	Oversized   bool     // the lane is empty: the first message is taken even if it alone exceeds Bytes
 	Closed      TopicSet // topics not to be claimed now; their messages still hold their keys
+	// TTL is the life, from publishing, of messages without an end of their own: Delivery.Deadline tells it. Zero: for
+	// ever.
+	TTL time.Duration
 }
 
 // Batch is what a claim brought.
@@ -165,6 +168,8 @@ type LaneInfo struct {
 	Destination string
 	Topics      TopicSet
 	Unordered   TopicSet // topics whose keys are only passed on
+	// Fault is why the destination takes no messages now; nil: it does. Unlike the rest, each heartbeat tells anew.
+	Fault *Fault
 }
 
 // Orders is what a store answers to a heartbeat.

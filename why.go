@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/outboxrelay/outbox/internal/inwords"
@@ -32,6 +33,8 @@ type Why struct {
 	Older, Younger Depth
 	Pauses         []Pause // that cover Message or Head
 	LiveRelays     int
+	// Destinations of live relays, as they see them.
+	Destinations []DestinationStatus
 }
 
 // MessageState is where a message is.
@@ -148,7 +151,28 @@ func (w *Why) releases(m *MessageState) (reasons []Reason) {
 	case m.isSuspect():
 		return []Reason{{"it waits for its turn: a relay takes one such message at a time", "outbox relays"}}
 	}
+	if d := w.outage(m); d != nil {
+		return []Reason{d.reason()}
+	}
 	return []Reason{{"nothing keeps it: a relay takes it when it has room", "outbox status"}}
+}
+
+// outage is the destination of a message that no relay finds available; nil: there is none.
+func (w *Why) outage(m *MessageState) *DestinationStatus {
+	for i := range w.Destinations {
+		if d := &w.Destinations[i]; d.Fault != nil && d.Faulty == d.Relays && slices.Contains(m.Destinations, d.Name) {
+			return d
+		}
+	}
+	return nil
+}
+
+func (d *DestinationStatus) reason() Reason {
+	text := fmt.Sprintf("destination %s is %s, no attempt is spent meanwhile: %s", d.Name, d.Fault.State(), d.Fault.Reason)
+	if d.Fault.Misconfigured {
+		return Reason{text, "outbox check"}
+	}
+	return Reason{text, "outbox status"}
 }
 
 func pauseWords(p Pause) string {

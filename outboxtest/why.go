@@ -69,6 +69,25 @@ func (b *box) destinations(topic string) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
+// destinationStates are the destinations as the live relays see them.
+func (b *box) destinationStates(now time.Time) (list []outbox.DestinationStatus) {
+	for _, r := range b.relays {
+		for _, l := range r.info.Lanes {
+			if b.rules.lapsed(r, now) {
+				continue
+			}
+			i := slices.IndexFunc(list, func(d outbox.DestinationStatus) bool { return d.Name == l.Destination })
+			if i < 0 {
+				i = len(list)
+				list = append(list, outbox.DestinationStatus{Name: l.Destination})
+			}
+			list[i].Add(l.Fault)
+		}
+	}
+	slices.SortFunc(list, func(a, b outbox.DestinationStatus) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
 // hold says how the first message of a key holds it; one that is to be delivered in its turn does not.
 func (b *box) hold(r *row, now time.Time) (outbox.KeyHold, bool) {
 	h := outbox.KeyHold{Key: r.Key, Topic: r.Topic, ID: r.ID, Seq: r.seq, Attempts: r.attempts, Lapses: b.lapsesOf(r, now), Class: r.class, Text: r.text,
@@ -134,6 +153,7 @@ func (s *Store) Why(ctx context.Context, q outbox.WhyQuery) (outbox.Why, error) 
 	w := outbox.Why{Query: q, Pauses: slices.Clone(b.pauses)}
 	now := b.now()
 	w.LiveRelays = b.liveRelays()
+	w.Destinations = b.destinationStates(now)
 	var subject *row
 	for _, r := range b.sorted() {
 		if r.ID == q.ID || q.Key != "" && r.Key == q.Key && r.holdsKey() && b.mayHold(r.Topic) {

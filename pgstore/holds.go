@@ -136,6 +136,7 @@ func (s *Store) why(ctx context.Context, tx pgx.Tx, w *outbox.Why) error {
 			w.LiveRelays++
 		}
 	}
+	w.Destinations = destinations(relays)
 	seq, err := s.subject(ctx, tx, w.Query)
 	if err != nil || seq == nil {
 		return err

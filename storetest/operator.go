@@ -43,6 +43,7 @@ func operatorCases() []Case {
 		{"Wait returns early after an operator's change", Prompt, operatorWakes},
 		{"Keys tells what holds a key", Prompt, keysTell},
 		{"Why leads from a message to what has to happen first", Prompt, whyLeads},
+		{"Why tells of a destination that no relay finds available", Prompt, whyOutage},
 		{"Why tells of a pause, of nobody to deliver, and of what is not there", Prompt, whyElse},
 	}
 }
@@ -558,6 +559,41 @@ func (e *env) leads(w outbox.Why, command string) {
 	e.Helper()
 	reasons := w.Reasons()
 	e.equal("command", reasons[len(reasons)-1].Command, command)
+}
+
+func whyOutage(e *env) {
+	o := e.operator()
+	id := e.publish(msg("a", "", "1"))[0].ID
+	one, other := e.relay(lane(defaultLane, ">")), e.relay(lane(defaultLane, ">"))
+	ask := func(command string, faulty int, fault *outbox.Fault) {
+		e.Helper()
+		w, err := o.Why(e.ctx, outbox.WhyQuery{ID: id})
+		e.must(err)
+		e.leads(w, command)
+		e.equal("destinations", w.Destinations, []outbox.DestinationStatus{{Name: defaultLane, Relays: 2, Faulty: faulty, Fault: fault}})
+	}
+	see := func(r *relay, fault *outbox.Fault) {
+		e.Helper()
+		r.info.Lanes[0].Fault = fault
+		r.beat()
+	}
+	away, missing := &outbox.Fault{Reason: "it is away"}, &outbox.Fault{Misconfigured: true, Reason: "no exchange; make one"}
+	ask("outbox status", 0, nil)
+	see(one, missing)
+	ask("outbox status", 1, missing)
+	see(other, away)
+	ask("outbox check", 2, missing)
+	see(one, away)
+	ask("outbox status", 2, away)
+	w, err := o.Why(e.ctx, outbox.WhyQuery{ID: id})
+	e.must(err)
+	if text := w.Reasons()[1].Text; !strings.Contains(text, "is unavailable") || !strings.Contains(text, away.Reason) {
+		e.Errorf("the reason is %q", text)
+	}
+	see(other, nil)
+	ask("outbox status", 1, away)
+	see(one, nil)
+	ask("outbox status", 0, nil)
 }
 
 func whyElse(e *env) {
