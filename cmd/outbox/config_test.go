@@ -39,6 +39,7 @@ var samples = map[string][3]string{
 	"routing_key":              {"a.{topic}", "b.{topic}", "{key}.{topic}"},
 	"disable_mandatory":        {"true", "false", "true"},
 	"broker_ttl":               {"1h", "1d", "2m"},
+	"ttl":                      {"1h", "1d", "2m"},
 	"tracking_ids":             {"true", "false", "true"},
 	"confirm_timeout":          {"1s", "2s", "3s"},
 	"max_in_flight":            {"10", "20", "30"},
@@ -280,8 +281,9 @@ func TestZeroIsTheDefault(t *testing.T) {
 
 // TestDefaultsAreTheLibrarys: setting what is printed as the default changes nothing.
 func TestDefaultsAreTheLibrarys(t *testing.T) {
+	lanes := map[string]bool{"slots": true, "batch_size": true, "batch_bytes": true, "ttl": true, "broker_ttl": true} // zero there
 	for _, s := range settings() {
-		if s.def == "" || s.key == "slots" || s.key == "batch_size" || s.key == "batch_bytes" || perDestination(s.key) {
+		if s.def == "" || lanes[s.key] || perDestination(s.key) {
 			continue
 		}
 		c, untouched := newConfig(), newConfig()
