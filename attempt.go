@@ -67,7 +67,14 @@ func (a *attempt) causeLocked(now time.Time) (cause error) {
 func (a *attempt) Deadline() (time.Time, bool) { return a.deadline, true }
 func (a *attempt) Done() <-chan struct{}       { return a.open().Done() }
 func (a *attempt) Err() error                  { return a.open().Err() }
-func (a *attempt) Value(key any) any           { return a.open().Value(key) }
+
+// Value knows what the message caused, and where it came from, without looking at the time limit.
+func (a *attempt) Value(key any) any {
+	if key == (causationKey{}) && a.d != nil {
+		return a.d.chain()
+	}
+	return a.open().Value(key)
+}
 
 // overdue reports whether the context has been over for longer than grace.
 func (a *attempt) overdue(now time.Time, grace time.Duration) bool {

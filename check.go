@@ -66,6 +66,7 @@ func (c *checker) run(s *session) bool {
 		return false
 	}
 	c.passed = now
+	l.faultEnded("") // of those that have checks, the only scope
 	if c.pinger != nil {
 		l.breaker.checked(true, now)
 	}
@@ -74,7 +75,7 @@ func (c *checker) run(s *session) bool {
 
 func (c *checker) failed(err error, now time.Time) {
 	l := c.lane
-	l.breakerChanged(l.breaker.checked(false, now), err.Error())
+	l.breakerChanged(l.breaker.checked(false, now), err.Error(), IsMisconfigured(err))
 	l.r.firstClaim(l) // the relay is up, its destination is not
 }
 

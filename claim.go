@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,7 @@ func (l *lane) claim(s *session, limit int) claimed {
 	}
 	l.backoff.reset()
 	l.r.storeWorks("claim")
+	l.complete(batch)
 	claims, n := hold(s, q.Token, batch)
 	if n == 0 {
 		s.forget(q.Token)
@@ -68,7 +70,7 @@ func (l *lane) query(s *session, limit int) (ClaimQuery, laneState) {
 	l.freeSince = time.Now()
 	return ClaimQuery{
 		Relay: s.id, Destination: l.name, Token: NewID(), Limit: limit,
-		Bytes: l.batchBytes - l.bytes, Oversized: l.held == 0, Closed: closed,
+		Bytes: l.batchBytes - l.bytes, Oversized: l.held == 0, Closed: closed, TTL: l.ttl,
 	}, laneState{l.held == 0 && l.unsettled == 0, l.bytes}
 }
 
@@ -78,6 +80,18 @@ func (l *lane) starve(held int64) bool {
 	defer l.mu.Unlock()
 	l.starved = l.bytes >= held
 	return l.starved
+}
+
+// complete gives messages what the route says for those that say nothing.
+func (l *lane) complete(batch Batch) {
+	if l.brokerTTL == 0 {
+		return
+	}
+	for _, c := range batch.Claims {
+		for _, d := range c.Deliveries {
+			d.BrokerTTL = cmp.Or(d.BrokerTTL, l.brokerTTL)
+		}
+	}
 }
 
 // hold takes a batch into the relay's hands.

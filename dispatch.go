@@ -338,6 +338,9 @@ func (l *lane) conclude(c *heldClaim, i int, adm admission, err, cause error, no
 	v := judge(err, cause, p, d)
 	v = v.charge(l.report(d, adm, v, now), err, p, d)
 	o := v.outcome(d)
+	if o.Kind == Retried && !d.Deadline.IsZero() {
+		o.Delay = min(o.Delay, max(d.Deadline.Sub(now), 0)) // when it ends, its key goes on
+	}
 	l.r.logAttempt(l, d, o)
 	l.finish(c, i, o)
 	return o
@@ -347,7 +350,7 @@ func (l *lane) conclude(c *heldClaim, i int, adm admission, err, cause error, no
 func (l *lane) report(d *Delivery, adm admission, v verdict, now time.Time) stateChange {
 	change := l.breaker.report(d, adm, v.says, now)
 	if change.closed || change.opened {
-		l.breakerChanged(change, v.text)
+		l.breakerChanged(change, v.text, v.misconfigured)
 	}
 	if adm == admittedAsProbe {
 		l.poke()

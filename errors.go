@@ -103,16 +103,36 @@ func Unavailable(err error) error {
 	return &unavailableError{err}
 }
 
-// IsUnavailable reports whether err was marked by Unavailable.
+// IsUnavailable reports whether err was marked by Unavailable or Misconfigured.
 func IsUnavailable(err error) bool {
 	var e *unavailableError
-	return errors.As(err, &e)
+	return errors.As(err, &e) || IsMisconfigured(err)
 }
 
 type unavailableError struct{ err error }
 
 func (e *unavailableError) Error() string { return e.err.Error() }
 func (e *unavailableError) Unwrap() error { return e.err }
+
+// Misconfigured is Unavailable with more to say: the destination answers, and takes nothing until somebody changes
+// something. The error's text says what: an exchange is missing, a login is refused. A nil err stays nil.
+func Misconfigured(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &misconfiguredError{err}
+}
+
+// IsMisconfigured reports whether err was marked by Misconfigured.
+func IsMisconfigured(err error) bool {
+	var e *misconfiguredError
+	return errors.As(err, &e)
+}
+
+type misconfiguredError struct{ err error }
+
+func (e *misconfiguredError) Error() string { return e.err.Error() }
+func (e *misconfiguredError) Unwrap() error { return e.err }
 
 // Drop accepts the message without acting on it; it is counted as dropped, with the reason.
 func Drop(reason string) error { return &dropError{reason} }

@@ -98,6 +98,22 @@ type DestinationStatus struct {
 	Name     string
 	Relays   int // live ones that deliver to it
 	InFlight int64
+	// Faulty counts the live relays that find it unavailable or misconfigured, as of their last heartbeats, and Fault
+	// is what one of them says, a misconfiguration first. Nil: it is available to all.
+	Faulty int
+	Fault  *Fault
+}
+
+// Add counts a live relay that delivers to the destination and sees this fault, nil for none.
+func (d *DestinationStatus) Add(f *Fault) {
+	d.Relays++
+	if f == nil {
+		return
+	}
+	d.Faulty++
+	if d.Fault == nil || f.Misconfigured && !d.Fault.Misconfigured {
+		d.Fault = f
+	}
 }
 
 // TopicDepth is how many messages of a topic were seen.
@@ -136,4 +152,5 @@ type RelayLane struct {
 	Destination string
 	Topics      TopicSet
 	InFlight    int64
+	Fault       *Fault // nil: it takes messages
 }

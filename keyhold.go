@@ -30,6 +30,7 @@ type KeyHold struct {
 	ID          ID
 	Seq         int64
 	Attempts    int
+	Lapses      int           // how many relays have died with it; from SuspectLapses on it is a suspect, delivered alone
 	Class, Text string        // of the last failure
 	NextTry     time.Duration // of HoldRetrying
 	Age         time.Duration // since its first failure, its death, its claim or its publishing

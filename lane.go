@@ -21,6 +21,7 @@ type lane struct {
 	*laneSpec
 	r       *running
 	breaker *breaker
+	faults  faults
 	signal  chan struct{} // room may have come; one pending signal is enough
 
 	mu        sync.Mutex
@@ -36,7 +37,6 @@ type lane struct {
 	wanting   bool          // the loop waits for room
 	starved   bool          // the loop waits for room of any size
 	poked     bool          // work may have come since the last claim
-	reason    string        // why the destination was last said to be unavailable
 
 	// the loop's own
 	lastWork time.Time

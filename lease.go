@@ -141,15 +141,20 @@ func (s *session) forget(t Token) {
 	delete(s.tokens, t)
 }
 
+// beatSoon asks for a heartbeat at once.
+func (s *session) beatSoon() {
+	select {
+	case s.kick <- struct{}{}:
+	default: // one is wanted already
+	}
+}
+
 // beatTwice asks for two heartbeats at once: they give back what was claimed under a forgotten token.
 func (s *session) beatTwice() {
 	s.mu.Lock()
 	s.extra = 2
 	s.mu.Unlock()
-	select {
-	case s.kick <- struct{}{}:
-	default:
-	}
+	s.beatSoon()
 }
 
 // register is the first heartbeat.
@@ -183,7 +188,7 @@ func (r *running) info(id ID, beat int64) RelayInfo {
 	}
 	unordered := r.policies.unordered()
 	for _, l := range r.lanes {
-		info.Lanes = append(info.Lanes, LaneInfo{Destination: l.name, Topics: l.topics, Unordered: unordered})
+		info.Lanes = append(info.Lanes, LaneInfo{Destination: l.name, Topics: l.topics, Unordered: unordered, Fault: l.faults.worst()})
 	}
 	return info
 }

@@ -78,32 +78,50 @@ func (r *running) fenced(l *lane, o *Outcome) {
 }
 
 // breakerChanged tells that a destination, or the handler of a topic, became unavailable or available.
-func (l *lane) breakerChanged(c stateChange, reason string) {
+func (l *lane) breakerChanged(c stateChange, reason string, misconfigured bool) {
 	attrs := []any{"destination", l.name}
 	if c.scope != "" {
 		attrs = append(attrs, "handler", c.scope)
 	}
-	switch {
-	case c.opened:
+	if c.opened {
 		l.r.log.Info("destination is available again", attrs...)
-	case c.first:
-		l.newReason(reason)
-		l.r.log.Warn("destination is unavailable", append(attrs, "error", reason, "probe_in", c.rest)...)
-	case c.checked && l.newReason(reason):
-		l.r.log.Warn("destination is unavailable for another reason", append(attrs, "error", reason, "probe_in", c.rest)...)
+		l.faultEnded(c.scope)
 	}
-	if c.closed {
-		l.r.event(Event{Kind: EventClosed, Destination: l.name, Topic: c.scope, Took: c.rest})
+	if !c.closed {
+		return
+	}
+	fault := faultOf(c.scope, reason, misconfigured)
+	if l.faults.set(c.scope, fault) {
+		l.r.tellState()
+	}
+	if other := l.faults.log(fault); c.first || c.checked && other {
+		l.r.log.Warn(faultMessage(fault, c.first), append(attrs, "error", reason, "probe_in", c.rest)...)
+	}
+	l.r.event(Event{Kind: EventClosed, Destination: l.name, Topic: c.scope, Took: c.rest})
+}
+
+func faultMessage(f Fault, first bool) string {
+	switch {
+	case f.Misconfigured:
+		return "destination is misconfigured"
+	case first:
+		return "destination is unavailable"
+	}
+	return "destination is unavailable for another reason"
+}
+
+// faultEnded tells that the destination works, or that a check finds nothing wrong with it.
+func (l *lane) faultEnded(scope string) {
+	if l.faults.clear(scope) {
+		l.r.tellState()
 	}
 }
 
-// newReason remembers why the destination is unavailable, and reports whether that is new.
-func (l *lane) newReason(reason string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	before := l.reason
-	l.reason = reason
-	return reason != before
+// tellState makes a heartbeat tell the store at once.
+func (r *running) tellState() {
+	if s := r.session.Load(); s != nil {
+		s.beatSoon()
+	}
 }
 
 // logHolders says at start which relays hold messages, and until when.

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"strconv"
@@ -69,9 +70,9 @@ type Receipt struct {
 }
 
 // Prepare checks a message against all limits and completes it as stores keep it: an id made when there is
-// none, the content type among a copy of the headers. It is for implementations of a publisher; maxPayload
-// zero means DefaultMaxPayload. The error is a *FieldError.
-func Prepare(m Message, maxPayload int) (Message, error) {
+// none, the content type and the context's chain of causes among a copy of the headers. It is for implementations of a
+// publisher; maxPayload zero means DefaultMaxPayload. The error is a *FieldError.
+func Prepare(ctx context.Context, m Message, maxPayload int) (Message, error) {
 	if maxPayload == 0 {
 		maxPayload = DefaultMaxPayload
 	}
@@ -85,8 +86,12 @@ func Prepare(m Message, maxPayload int) (Message, error) {
 	if m.ID.IsZero() {
 		m.ID = NewID()
 	}
-	m.Headers = completeHeaders(m)
-	return m, nil
+	causation, err := causationOf(ctx)
+	if err != nil {
+		return Message{}, err
+	}
+	m.Headers = completeHeaders(m, causation)
+	return m, checkTogether(m.Headers)
 }
 
 func checkNames(m *Message, _ int) error {
@@ -113,10 +118,6 @@ func checkPayload(m *Message, limit int) error {
 }
 
 func checkHeaders(m *Message, _ int) error {
-	if len(m.Headers) > MaxHeaders {
-		return fieldError("Headers", strconv.Itoa(len(m.Headers))+" headers", fmt.Sprintf("at most %d", MaxHeaders))
-	}
-	size := len(m.ContentType)
 	folded := make(map[string]string, len(m.Headers))
 	for name, value := range m.Headers {
 		if err := checkHeader(name, value); err != nil {
@@ -127,12 +128,24 @@ func checkHeaders(m *Message, _ int) error {
 			return fieldError("Headers", name, fmt.Sprintf("differs from %q only in case", other))
 		}
 		folded[lower] = name
+	}
+	return checkContentType(m, folded[contentTypeHeader])
+}
+
+// checkTogether bounds the headers as they are stored, content type and chain of causes included.
+func checkTogether(headers map[string]string) error {
+	if len(headers) > MaxHeaders {
+		return fieldError("Headers", strconv.Itoa(len(headers))+" headers", fmt.Sprintf("at most %d, with content-type and %s", MaxHeaders, causationHeader))
+	}
+	size := 0
+	for name, value := range headers {
 		size += len(name) + len(value)
 	}
 	if size > MaxHeaderBytes {
-		return fieldError("Headers", strconv.Itoa(size)+" bytes", fmt.Sprintf("at most %d bytes together", MaxHeaderBytes))
+		return fieldError("Headers", strconv.Itoa(size)+" bytes",
+			fmt.Sprintf("at most %d bytes together, with content-type and %s", MaxHeaderBytes, causationHeader))
 	}
-	return checkContentType(m, folded[contentTypeHeader])
+	return nil
 }
 
 func checkHeader(name, value string) error {
@@ -141,7 +154,7 @@ func checkHeader(name, value string) error {
 	}
 	lower := strings.ToLower(name)
 	if strings.HasPrefix(lower, "outbox-") || strings.HasPrefix(lower, "nats-") {
-		return fieldError("Headers", name, "names that begin with Outbox- or Nats- are set by the relay")
+		return fieldError("Headers", name, "names that begin with Outbox- or Nats- are set by the relay; a chain of causes is given by WithCausation")
 	}
 	return checkText("Headers["+name+"]", value, MaxHeaderBytes)
 }
@@ -200,9 +213,9 @@ func checkAttempts(m *Message, _ int) error {
 	return nil
 }
 
-// completeHeaders returns a copy of the headers with the content type among them.
-func completeHeaders(m Message) map[string]string {
-	headers := make(map[string]string, len(m.Headers)+1)
+// completeHeaders returns a copy of the headers with the content type and the chain of causes among them.
+func completeHeaders(m Message, causation string) map[string]string {
+	headers := make(map[string]string, len(m.Headers)+2)
 	named := false
 	for name, value := range m.Headers {
 		headers[name] = value
@@ -210,6 +223,9 @@ func completeHeaders(m Message) map[string]string {
 	}
 	if m.ContentType != "" && !named {
 		headers[contentTypeHeader] = m.ContentType
+	}
+	if causation != "" {
+		headers[causationHeader] = causation
 	}
 	return headers
 }

@@ -91,7 +91,7 @@ func TestPrepare(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := outbox.Message{Topic: "orders.created", Payload: []byte("x")}
 			tc.change(&m)
-			_, err := outbox.Prepare(m, 0)
+			_, err := outbox.Prepare(t.Context(), m, 0)
 			var refused *outbox.FieldError
 			switch {
 			case tc.field == "" && err != nil:
@@ -105,7 +105,7 @@ func TestPrepare(t *testing.T) {
 
 func TestPrepareCompletes(t *testing.T) {
 	mine := map[string]string{"a": "b"}
-	m, err := outbox.Prepare(outbox.Message{Topic: "a", Headers: mine, ContentType: "text/plain"}, 0)
+	m, err := outbox.Prepare(t.Context(), outbox.Message{Topic: "a", Headers: mine, ContentType: "text/plain"}, 0)
 	if err != nil || m.ID.IsZero() || m.ID[6]>>4 != 7 || m.Headers["content-type"] != "text/plain" || m.Headers["a"] != "b" {
 		t.Errorf("%+v, %v", m, err)
 	}
@@ -113,17 +113,17 @@ func TestPrepareCompletes(t *testing.T) {
 		t.Error("the caller's headers were changed")
 	}
 	id := outbox.NewID()
-	if m, _ = outbox.Prepare(outbox.Message{ID: id, Topic: "a"}, 0); m.ID != id {
+	if m, _ = outbox.Prepare(t.Context(), outbox.Message{ID: id, Topic: "a"}, 0); m.ID != id {
 		t.Error("the caller's id was not kept")
 	}
-	if _, err = outbox.Prepare(outbox.Message{Topic: "a", Payload: make([]byte, 2<<20)}, 4<<20); err != nil {
+	if _, err = outbox.Prepare(t.Context(), outbox.Message{Topic: "a", Payload: make([]byte, 2<<20)}, 4<<20); err != nil {
 		t.Errorf("a payload below a raised limit: %v", err)
 	}
 }
 
 // TestFieldErrorIsReadable: an error names field, value and bound, the value cut between characters.
 func TestFieldErrorIsReadable(t *testing.T) {
-	_, err := outbox.Prepare(outbox.Message{Topic: "a", Key: strings.Repeat("鍵", 300)}, 0)
+	_, err := outbox.Prepare(t.Context(), outbox.Message{Topic: "a", Key: strings.Repeat("鍵", 300)}, 0)
 	if err == nil || len(err.Error()) > 200 || !strings.Contains(err.Error(), "Key") || strings.Contains(err.Error(), `\x`) {
 		t.Errorf("error %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Defaults and bounds of a Route.
@@ -32,6 +33,8 @@ type laneSpec struct {
 	slots      int
 	batchSize  int
 	batchBytes int64
+	ttl        time.Duration // of messages without their own; 0: for ever
+	brokerTTL  time.Duration
 }
 
 // laneSpecs joins routes of one name into lanes, and returns all that is wrong with them.
@@ -67,6 +70,8 @@ func (l *laneSpec) join(field string, r *Route) error {
 		joinSize(field+".Slots", &l.slots, r.Slots, maxSlots),
 		joinSize(field+".BatchSize", &l.batchSize, r.BatchSize, maxBatchSize),
 		joinSize(field+".BatchBytes", &l.batchBytes, r.BatchBytes, maxBatchBytes),
+		joinLife(field+".TTL", &l.ttl, r.TTL),
+		joinLife(field+".BrokerTTL", &l.brokerTTL, r.BrokerTTL),
 	)
 }
 
@@ -158,6 +163,18 @@ func joinSize[N int | int64](field string, to *N, size, most N) error {
 		return fieldError(field, value, fmt.Sprintf("an earlier route of this name says %d", *to))
 	}
 	*to = cmp.Or(*to, size)
+	return nil
+}
+
+// joinLife accepts a duration once, or the same again; zero leaves it open.
+func joinLife(field string, to *time.Duration, life time.Duration) error {
+	switch {
+	case life < 0 || life > 0 && life < time.Microsecond:
+		return fieldError(field, life.String(), "at least 1µs, or zero for ever")
+	case life != 0 && *to != 0 && life != *to:
+		return fieldError(field, life.String(), fmt.Sprintf("an earlier route of this name says %v", *to))
+	}
+	*to = cmp.Or(*to, life)
 	return nil
 }
 

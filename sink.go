@@ -1,6 +1,9 @@
 package outbox
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Sink delivers messages to one destination. Returning nil means that the destination has the message; what
 // an error means is said with Permanent, RetryAfter, Unavailable and Drop, a plain error is a failed attempt.
@@ -88,6 +91,12 @@ type Route struct {
 	// BatchBytes is how many payload bytes the relay holds for this destination at a time. Default 64 MiB;
 	// a larger message is delivered alone.
 	BatchBytes int64
+	// TTL is how long after its publishing a message lives that has neither TTL nor ExpiresAt of its own. One whose life
+	// is over is not sent. Zero: for ever.
+	TTL time.Duration
+	// BrokerTTL is the BrokerTTL of messages that have none of their own: how long a broker keeps them from their
+	// delivery on. A sink whose broker knows no such time ignores it. Zero: for ever.
+	BrokerTTL time.Duration
 }
 
 // To routes everything that sink takes to it: all topics, destination "default", or the topics of a

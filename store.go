@@ -64,6 +64,9 @@ type ClaimQuery struct {
 	Bytes       int64    // payload bytes together
 	Oversized   bool     // the lane is empty: the first message is taken even if it alone exceeds Bytes
 	Closed      TopicSet // topics not to be claimed now; their messages still hold their keys
+	// TTL is the life, from publishing, of messages without an end of their own: Delivery.Deadline tells it. Zero: for
+	// ever.
+	TTL time.Duration
 }
 
 // Batch is what a claim brought.
@@ -84,8 +87,8 @@ type Claim struct {
 	Ref ClaimRef
 	// Lapses counts how often a relay died while it held these messages. Giving back adds none. At SuspectLapses
 	// the messages are suspects: such a claim has one message, and a relay holds at most one such claim. A message
-	// that was settled as Retried with ClassCrash is claimed with SuspectLapses; any other outcome ends the
-	// suspicion.
+	// that was settled as Retried with ClassCrash, or as Died with it and redriven, is claimed with SuspectLapses; any other
+	// outcome ends the suspicion.
 	Lapses int
 	// Deliveries are in publish order; Attempt is the coming one.
 	Deliveries []*Delivery
@@ -165,6 +168,8 @@ type LaneInfo struct {
 	Destination string
 	Topics      TopicSet
 	Unordered   TopicSet // topics whose keys are only passed on
+	// Fault is why the destination takes no messages now; nil: it does. Unlike the rest, each heartbeat tells anew.
+	Fault *Fault
 }
 
 // Orders is what a store answers to a heartbeat.

@@ -31,6 +31,8 @@ type verdict struct {
 	text  string
 	says  probeResult
 	spent bool // an attempt
+
+	misconfigured bool // the destination: somebody has to change something
 }
 
 // judge turns a delivery's error, and why its context ended, into a verdict.
@@ -39,7 +41,7 @@ type verdict struct {
 //	nil                             Delivered                    –
 //	Drop                            Dropped                      –
 //	Permanent                       Died (*)                     yes
-//	Unavailable                     GivenBack, breaker           no
+//	Unavailable, Misconfigured      GivenBack, breaker           no
 //	any, cancelled by ErrShutdown   GivenBack                    no
 //	any, cancelled by ErrLeaseLost  none: the claim is lost      no
 //	RetryAfter, any other           Retried, or Died (*) at last yes
@@ -58,7 +60,7 @@ func judge(err, cause error, p *policy, d *Delivery) verdict {
 	case IsPermanent(err):
 		return spend(err, classOf(err, cause), p.end(d, 0))
 	case IsUnavailable(err):
-		return verdict{kind: GivenBack, text: err.Error(), says: saysUnavailable}
+		return verdict{kind: GivenBack, text: err.Error(), says: saysUnavailable, misconfigured: IsMisconfigured(err)}
 	case errors.Is(cause, ErrLeaseLost):
 		return verdict{}
 	case cause != nil && !errors.Is(cause, ErrHandlerTimeout):

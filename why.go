@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/outboxrelay/outbox/internal/inwords"
@@ -32,6 +33,8 @@ type Why struct {
 	Older, Younger Depth
 	Pauses         []Pause // that cover Message or Head
 	LiveRelays     int
+	// Destinations of live relays, as they see them.
+	Destinations []DestinationStatus
 }
 
 // MessageState is where a message is.
@@ -41,12 +44,13 @@ type MessageState struct {
 	Topic, Key  string
 	State       string // "ready", "waiting" or "dead"
 	Attempts    int    // failed ones
+	Lapses      int    // how many relays have died with it; from SuspectLapses on it is a suspect, delivered alone
 	Generation  int
 	Class, Text string // of the last failure
 	PublishedAt time.Time
 	Due         time.Duration // of a waiting one: until its next attempt; not above zero: now
 	Died        time.Duration // of a dead one: since then
-	Holds       bool          // younger messages of its key wait for it
+	Holds       bool          // younger messages of its key wait for it, where the topic is delivered in order
 	Holder      *ClaimState   // nil: no claim lists it
 	// Destinations that live relays deliver its topic to.
 	Destinations []string
@@ -87,10 +91,16 @@ func (w *Why) Reasons() []Reason {
 	return append(reasons, w.releases(w.Message)...)
 }
 
+// isSuspect reports whether its next delivery, or the one under way, is alone: see SuspectLapses.
+func (m *MessageState) isSuspect() bool { return m.State != "dead" && m.Lapses >= SuspectLapses }
+
 // words says where the message is.
 func (m *MessageState) words() string {
 	text := fmt.Sprintf("message %s of topic %s", m.ID, m.Topic)
-	failed := ""
+	failed, alone := "", ""
+	if m.isSuspect() {
+		alone = "; relays have died with it, so it is delivered alone"
+	}
 	if m.Class != "" {
 		failed = fmt.Sprintf("; last error (%s): %s", m.Class, m.Text)
 	}
@@ -98,18 +108,19 @@ func (m *MessageState) words() string {
 	case m.State == "dead":
 		return fmt.Sprintf("%s is dead since %s, after %d attempts%s", text, inwords.Age(m.Died), m.Attempts, failed)
 	case m.Holder != nil && m.Holder.Live:
-		return fmt.Sprintf("%s is held by relay %s/pid %d for destination %s since %s%s", text, m.Holder.Host, m.Holder.PID,
-			m.Holder.Destination, inwords.Age(m.Holder.Claimed), failed)
+		return fmt.Sprintf("%s is held by relay %s/pid %d for destination %s since %s%s%s", text, m.Holder.Host, m.Holder.PID,
+			m.Holder.Destination, inwords.Age(m.Holder.Claimed), alone, failed)
 	case m.State == "waiting" && m.Due > 0 && m.Attempts == 0 && m.Generation == 0:
 		return fmt.Sprintf("%s is scheduled: due in %s", text, inwords.Age(m.Due))
 	case m.State == "waiting" && m.Due > 0:
-		return fmt.Sprintf("%s failed %d times and is tried again in %s%s", text, m.Attempts, inwords.Age(m.Due), failed)
+		return fmt.Sprintf("%s failed %d times and is tried again in %s%s%s", text, m.Attempts, inwords.Age(m.Due), alone, failed)
 	case m.Holder != nil && m.Holder.Host == "":
-		return text + " was given back and is the next one to be claimed" + failed
+		return text + " was given back and is the next one to be claimed" + alone + failed
 	case m.Holder != nil:
-		return fmt.Sprintf("%s is held by relay %s/pid %d, whose lease has lapsed: the next claim takes it over%s", text, m.Holder.Host, m.Holder.PID, failed)
+		return fmt.Sprintf("%s is held by relay %s/pid %d, whose lease has lapsed: the next claim takes it over%s%s",
+			text, m.Holder.Host, m.Holder.PID, alone, failed)
 	}
-	return text + " is due" + failed
+	return text + " is due" + alone + failed
 }
 
 // releases are the reasons that concern one message alone.
@@ -137,8 +148,31 @@ func (w *Why) releases(m *MessageState) (reasons []Reason) {
 		return []Reason{{"no relay runs", "outbox run"}}
 	case len(m.Destinations) == 0:
 		return []Reason{{fmt.Sprintf("no live relay delivers topic %s", m.Topic), "outbox relays"}}
+	case m.isSuspect():
+		return []Reason{{"it waits for its turn: a relay takes one such message at a time", "outbox relays"}}
+	}
+	if d := w.outage(m); d != nil {
+		return []Reason{d.reason()}
 	}
 	return []Reason{{"nothing keeps it: a relay takes it when it has room", "outbox status"}}
+}
+
+// outage is the destination of a message that no relay finds available; nil: there is none.
+func (w *Why) outage(m *MessageState) *DestinationStatus {
+	for i := range w.Destinations {
+		if d := &w.Destinations[i]; d.Fault != nil && d.Faulty == d.Relays && slices.Contains(m.Destinations, d.Name) {
+			return d
+		}
+	}
+	return nil
+}
+
+func (d *DestinationStatus) reason() Reason {
+	text := fmt.Sprintf("destination %s is %s, no attempt is spent meanwhile: %s", d.Name, d.Fault.State(), d.Fault.Reason)
+	if d.Fault.Misconfigured {
+		return Reason{text, "outbox check"}
+	}
+	return Reason{text, "outbox status"}
 }
 
 func pauseWords(p Pause) string {

@@ -16,7 +16,7 @@ func destinationScenario(name string, to bench.Destination) bench.Scenario {
 		})
 	}
 	sc := bench.Scenario{
-		Name: name, Rate: "msg/s",
+		Name: name, Rate: "msg/s", End: to.End,
 		About: "half a backlog to " + to.Name + ", every message acknowledged, beside the same client with the same window publishing from memory, " +
 			"and loops of a page of code (the serial one with a tenth of the messages)",
 		Cases: []bench.Case{

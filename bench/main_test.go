@@ -59,6 +59,7 @@ func TestEveryScenario(t *testing.T) {
 var costs = map[string][]string{
 	"drain":     {"WAL B/msg", "statements/1k", "round trips/1k", "conns", "dead rows/msg"},
 	"jetstream": {},
+	"rabbitmq":  {},
 	"payload":   {"of plain", "heap MiB", "claim ms"},
 	"relays":    {"conns", "claims/1k", "settle ms"},
 	"held":      {"claim ms"},

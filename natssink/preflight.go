@@ -11,10 +11,13 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/outboxrelay/outbox"
 )
 
-// Preflight reports a stream that cannot take the messages: missing (unless Config.Create makes it), sealed, a mirror,
-// without acknowledgements, full, or with subjects that none of the messages has. What may be intended, such as a short
+// Preflight reports, as outbox.Misconfigured, a stream that cannot take the messages: missing (unless Config.Create makes it),
+// sealed, a mirror, without acknowledgements, or with subjects that none of the messages has; one that is full is
+// unavailable. What may be intended, such as a short
 // duplicate window, is logged once as a warning.
 func (s *Sink) Preflight(ctx context.Context) error {
 	if !s.conn.IsConnected() {
@@ -60,7 +63,7 @@ func (s *Sink) streams(ctx context.Context) ([]*jetstream.StreamInfo, error) {
 		}
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("no stream has the subjects %s; create one: %s", strings.Join(s.subjects(), ", "), s.addLine())
+		return nil, outbox.Misconfigured(fmt.Errorf("no stream has the subjects %s; create one: %s", strings.Join(s.subjects(), ", "), s.addLine()))
 	}
 	slices.Sort(names)
 	var infos []*jetstream.StreamInfo
@@ -85,7 +88,7 @@ func (s *Sink) stream(ctx context.Context, name string) (*jetstream.StreamInfo, 
 		}
 		s.cfg.Logger.Info("stream created", "stream", name)
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return nil, fmt.Errorf("stream %s does not exist; create it: %s", name, s.addLine())
+		return nil, outbox.Misconfigured(fmt.Errorf("stream %s does not exist; create it: %s", name, s.addLine()))
 	case err != nil:
 		return nil, explain(err)
 	}
@@ -139,11 +142,11 @@ func (s *Sink) checkStream(info *jetstream.StreamInfo) error {
 	c := info.Config
 	switch {
 	case c.Mirror != nil:
-		return fmt.Errorf("stream %s is a mirror of %s and takes no messages", c.Name, c.Mirror.Name)
+		return outbox.Misconfigured(fmt.Errorf("stream %s is a mirror of %s and takes no messages", c.Name, c.Mirror.Name))
 	case c.Sealed:
-		return fmt.Errorf("stream %s is sealed and takes no messages", c.Name)
+		return outbox.Misconfigured(fmt.Errorf("stream %s is sealed and takes no messages", c.Name))
 	case c.NoAck:
-		return fmt.Errorf("stream %s does not acknowledge; set it: nats stream edit %s --ack", c.Name, c.Name)
+		return outbox.Misconfigured(fmt.Errorf("stream %s does not acknowledge; set it: nats stream edit %s --ack", c.Name, c.Name))
 	case isFull(info):
 		return fmt.Errorf("stream %s is full and discards new messages", c.Name)
 	}
@@ -174,7 +177,7 @@ func (s *Sink) checkSubjects(c jetstream.StreamConfig) error {
 	}
 	theirs := strings.Join(c.Subjects, ", ")
 	if !possible {
-		return fmt.Errorf("stream %s has the subjects %s, the messages have %s", c.Name, theirs, strings.Join(s.subjects(), ", "))
+		return outbox.Misconfigured(fmt.Errorf("stream %s has the subjects %s, the messages have %s", c.Name, theirs, strings.Join(s.subjects(), ", ")))
 	}
 	// That a stream does not have every subject there is says nothing.
 	outside = slices.DeleteFunc(outside, func(subject string) bool { return subject == ">" })

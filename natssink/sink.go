@@ -147,7 +147,7 @@ func (s *Sink) notConnected() error {
 	}
 	err := fmt.Errorf("%w at %s", errNotConnected, strings.Join(servers, ", "))
 	if why := loginError(s.conn.LastError()); why != nil {
-		return fmt.Errorf("%w: %w", err, why)
+		return outbox.Misconfigured(fmt.Errorf("%w: %w", err, why))
 	}
 	return err
 }

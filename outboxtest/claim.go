@@ -78,7 +78,7 @@ func (b *box) list(p *pick, rows []*row, beat int64) outbox.Claim {
 			c.lapses = max(c.lapses, b.takeFrom(r.claim, r))
 		}
 		r.claim, r.heldKey, r.holds = c, p.keyOf(r), true
-		taken.Deliveries = append(taken.Deliveries, r.delivery(p.now, ref))
+		taken.Deliveries = append(taken.Deliveries, r.delivery(p.now, p.query.TTL, ref))
 	}
 	taken.Lapses = c.lapses
 	b.claims[c.id] = c

@@ -13,7 +13,7 @@ import (
 func Deliver(t testing.TB, sink outbox.Sink, m outbox.Message) error {
 	t.Helper()
 	now := time.Now()
-	prepared, err := outbox.Prepare(m, outbox.MaxPayloadCeiling)
+	prepared, err := outbox.Prepare(t.Context(), m, outbox.MaxPayloadCeiling)
 	if err != nil {
 		t.Fatalf("the message could not be published: %v", err)
 	}
@@ -21,5 +21,6 @@ func Deliver(t testing.TB, sink outbox.Sink, m outbox.Message) error {
 	if prepared.TTL > 0 {
 		r.expiresAt = now.Add(prepared.TTL)
 	}
-	return sink.Deliver(t.Context(), r.delivery(now, outbox.ClaimRef{}))
+	d := r.delivery(now, 0, outbox.ClaimRef{})
+	return sink.Deliver(outbox.CausedBy(t.Context(), d), d)
 }

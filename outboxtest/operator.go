@@ -25,7 +25,7 @@ type operation struct {
 func (s *Store) Redrive(ctx context.Context, c outbox.Change) (outbox.ChangeReport, error) {
 	return s.change(ctx, "redrive", c, func(b *box, r *row) bool { return r.state == dead }, func(b *box, r *row) {
 		r.state, r.holds, r.availableAt = waiting, true, b.now()
-		r.attempts, r.suspicion, r.generation = 0, 0, r.generation+1
+		r.attempts, r.generation = 0, r.generation+1
 	})
 }
 

@@ -54,8 +54,8 @@ func (r *row) postpone(t time.Time) {
 }
 
 // delivery is what a claim hands out. Bytes and headers are copies, as if read from a database, so nobody
-// can change the message.
-func (r *row) delivery(now time.Time, ref outbox.ClaimRef) *outbox.Delivery {
+// can change the message. The life is that of a message without an end of its own; zero: for ever.
+func (r *row) delivery(now time.Time, ttl time.Duration, ref outbox.ClaimRef) *outbox.Delivery {
 	d := &outbox.Delivery{
 		Message: outbox.Message{
 			ID: r.ID, Topic: r.Topic, Key: r.Key, Payload: bytes.Clone(r.Payload), DedupKey: r.DedupKey,
@@ -68,8 +68,12 @@ func (r *row) delivery(now time.Time, ref outbox.ClaimRef) *outbox.Delivery {
 		Claim:       ref,
 	}
 	d.SetHeaders(maps.Clone(r.Headers))
-	if !r.expiresAt.IsZero() {
-		d.Deadline = time.Now().Add(r.expiresAt.Sub(now))
+	end := r.expiresAt
+	if end.IsZero() && ttl > 0 {
+		end = r.publishedAt.Add(ttl)
+	}
+	if !end.IsZero() {
+		d.Deadline = time.Now().Add(end.Sub(now))
 	}
 	return d
 }

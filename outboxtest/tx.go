@@ -45,7 +45,7 @@ func (s *Store) Publish(ctx context.Context, ms ...outbox.Message) ([]outbox.Rec
 func (tx *Tx) Publish(ctx context.Context, ms ...outbox.Message) ([]outbox.Receipt, error) {
 	prepared := make([]outbox.Message, len(ms))
 	for i, m := range ms {
-		p, err := outbox.Prepare(m, tx.box.maxPayload)
+		p, err := outbox.Prepare(ctx, m, tx.box.maxPayload)
 		if err != nil {
 			return nil, fmt.Errorf("message %d: %w", i, err)
 		}

@@ -43,7 +43,17 @@ func (s *Store) Keys(ctx context.Context, limit int) (outbox.Keys, error) {
 
 // mayHold reports whether some live relay delivers the topic in order, or none lives.
 func (b *box) mayHold(topic string) bool {
-	return len(b.relays) == 0 || slices.ContainsFunc(b.destinations(topic), func(d string) bool { return b.isOrdered(topic, d) })
+	return b.liveRelays() == 0 || slices.ContainsFunc(b.destinations(topic), func(d string) bool { return b.isOrdered(topic, d) })
+}
+
+// liveRelays counts the relays whose lease lasts.
+func (b *box) liveRelays() (n int) {
+	for _, r := range b.relays {
+		if !b.rules.lapsed(r, b.now()) {
+			n++
+		}
+	}
+	return n
 }
 
 // destinations are those that live relays deliver a topic to.
@@ -59,9 +69,28 @@ func (b *box) destinations(topic string) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
+// destinationStates are the destinations as the live relays see them.
+func (b *box) destinationStates(now time.Time) (list []outbox.DestinationStatus) {
+	for _, r := range b.relays {
+		for _, l := range r.info.Lanes {
+			if b.rules.lapsed(r, now) {
+				continue
+			}
+			i := slices.IndexFunc(list, func(d outbox.DestinationStatus) bool { return d.Name == l.Destination })
+			if i < 0 {
+				i = len(list)
+				list = append(list, outbox.DestinationStatus{Name: l.Destination})
+			}
+			list[i].Add(l.Fault)
+		}
+	}
+	slices.SortFunc(list, func(a, b outbox.DestinationStatus) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
 // hold says how the first message of a key holds it; one that is to be delivered in its turn does not.
 func (b *box) hold(r *row, now time.Time) (outbox.KeyHold, bool) {
-	h := outbox.KeyHold{Key: r.Key, Topic: r.Topic, ID: r.ID, Seq: r.seq, Attempts: r.attempts, Class: r.class, Text: r.text,
+	h := outbox.KeyHold{Key: r.Key, Topic: r.Topic, ID: r.ID, Seq: r.seq, Attempts: r.attempts, Lapses: b.lapsesOf(r, now), Class: r.class, Text: r.text,
 		Age: now.Sub(r.publishedAt)}
 	switch paused := slices.ContainsFunc(b.destinations(r.Topic), func(d string) bool { return b.isPaused(r.Topic, d) }); {
 	case r.state == dead:
@@ -73,10 +102,10 @@ func (b *box) hold(r *row, now time.Time) (outbox.KeyHold, bool) {
 		if h.Age < 5*time.Second && r.state == ready {
 			return h, false
 		}
-	case r.claim != nil:
-		h.State, h.Destination, h.Age = outbox.HoldLost, r.claim.destination, now.Sub(r.claim.at)
 	case paused:
 		h.State = outbox.HoldPaused
+	case r.claim != nil:
+		h.State, h.Destination, h.Age = outbox.HoldLost, r.claim.destination, now.Sub(r.claim.at)
 	case r.state == ready:
 		return h, false
 	case r.isDue(now):
@@ -86,6 +115,14 @@ func (b *box) hold(r *row, now time.Time) (outbox.KeyHold, bool) {
 	}
 	h.Behind, _ = b.around(r)
 	return h, true
+}
+
+// lapsesOf is how many relays have died with the message.
+func (b *box) lapsesOf(r *row, now time.Time) int {
+	if b.isHeldLive(r, now) {
+		return r.claim.lapses
+	}
+	return r.lapses()
 }
 
 // around counts the ready messages of the row's key behind and before it.
@@ -115,11 +152,8 @@ func (s *Store) Why(ctx context.Context, q outbox.WhyQuery) (outbox.Why, error) 
 	defer b.mu.Unlock()
 	w := outbox.Why{Query: q, Pauses: slices.Clone(b.pauses)}
 	now := b.now()
-	for _, r := range b.relays {
-		if !b.rules.lapsed(r, now) {
-			w.LiveRelays++
-		}
-	}
+	w.LiveRelays = b.liveRelays()
+	w.Destinations = b.destinationStates(now)
 	var subject *row
 	for _, r := range b.sorted() {
 		if r.ID == q.ID || q.Key != "" && r.Key == q.Key && r.holdsKey() && b.mayHold(r.Topic) {
@@ -146,15 +180,15 @@ func (s *Store) Why(ctx context.Context, q outbox.WhyQuery) (outbox.Why, error) 
 
 // sharesOrder reports whether two topics go to a destination in order.
 func (b *box) sharesOrder(one, other string) bool {
-	return len(b.relays) == 0 || slices.ContainsFunc(b.destinations(one), func(d string) bool {
+	return b.liveRelays() == 0 || slices.ContainsFunc(b.destinations(one), func(d string) bool {
 		return b.isOrdered(one, d) && b.isOrdered(other, d)
 	})
 }
 
 func (b *box) messageState(r *row, now time.Time) *outbox.MessageState {
 	m := &outbox.MessageState{ID: r.ID, Seq: r.seq, Topic: r.Topic, Key: r.Key, State: [...]string{"ready", "waiting", "dead"}[r.state],
-		Attempts: r.attempts, Generation: r.generation, Class: r.class, Text: r.text, PublishedAt: r.publishedAt,
-		Holds: r.Key != "" && r.holdsKey(), Destinations: b.destinations(r.Topic)}
+		Attempts: r.attempts, Lapses: b.lapsesOf(r, now), Generation: r.generation, Class: r.class, Text: r.text, PublishedAt: r.publishedAt,
+		Holds: r.Key != "" && r.holdsKey() && b.mayHold(r.Topic), Destinations: b.destinations(r.Topic)}
 	switch r.state {
 	case waiting:
 		m.Due = r.availableAt.Sub(now)

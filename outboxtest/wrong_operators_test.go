@@ -221,6 +221,9 @@ func wrongAnswers() []wrong {
 		{"nothing stands behind a head", operating(func(*box) wrongOperator {
 			return wrongOperator{why: func(w *outbox.Why) { w.Head = nil }}
 		}), []string{"Why leads from a message to what has to happen first"}},
+		{"Why knows no faults", operating(func(*box) wrongOperator {
+			return wrongOperator{why: func(w *outbox.Why) { w.Destinations = nil }}
+		}), []string{"Why tells of a destination that no relay finds available"}},
 		{"Why knows no pauses", operating(func(*box) wrongOperator {
 			return wrongOperator{why: func(w *outbox.Why) { w.Pauses = nil }}
 		}), []string{"Why tells of a pause, of nobody to deliver, and of what is not there"}},

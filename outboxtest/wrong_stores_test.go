@@ -176,6 +176,16 @@ func wrongClaims() []wrong {
 		{"a deadline is by the outbox's clock", hooked(func(*box) wrongStore {
 			return wrongStore{batch: each(func(_ outbox.Claim, d *outbox.Delivery) { d.Deadline = d.ExpiresAt })}
 		}), []string{"a message tells its deadline by the local clock"}},
+		{"the causes are lost", hooked(func(*box) wrongStore {
+			return wrongStore{batch: each(func(_ outbox.Claim, d *outbox.Delivery) { delete(d.Headers, "Outbox-Causation") })}
+		}), []string{"a message tells what caused it"}},
+		{"a claim gives no life", hooked(func(*box) wrongStore {
+			return wrongStore{batch: each(func(_ outbox.Claim, d *outbox.Delivery) {
+				if d.ExpiresAt.IsZero() {
+					d.Deadline = time.Time{}
+				}
+			})}
+		}), []string{"a claim's TTL is the life of messages without their own"}},
 		{"a long life overflows", hooked(func(*box) wrongStore {
 			return wrongStore{batch: each(func(_ outbox.Claim, d *outbox.Delivery) {
 				if !d.ExpiresAt.IsZero() {

@@ -59,12 +59,20 @@ func (s *Store) beatArgs(r *relay, info outbox.RelayInfo, known []outbox.Token) 
 		Unordered outbox.TopicSet `json:"unordered"`
 	}
 	lanes := make(map[string]laneTopics, len(info.Lanes))
+	faults := map[string]laneFault{}
 	for _, l := range info.Lanes {
 		lanes[l.Destination] = laneTopics{orEmpty(l.Topics), orEmpty(l.Unordered)}
+		if l.Fault != nil {
+			faults[l.Destination] = laneFault(*l.Fault)
+		}
 	}
 	lanesJSON, err := json.Marshal(lanes)
 	if err != nil {
 		return nil, fmt.Errorf("encode lanes: %w", err)
+	}
+	faultsJSON, err := json.Marshal(faults)
+	if err != nil {
+		return nil, fmt.Errorf("encode faults: %w", err)
 	}
 	counters, err := json.Marshal(info.Counters)
 	if err != nil {
@@ -77,8 +85,14 @@ func (s *Store) beatArgs(r *relay, info outbox.RelayInfo, known []outbox.Token) 
 	if r.ahead != nil {
 		ahead = string(r.ahead)
 	}
-	return []any{info.ID, info.Beat, info.Lease, orEmpty(known), info.Stopping, string(counters), ahead,
+	return []any{info.ID, info.Beat, info.Lease, orEmpty(known), info.Stopping, string(counters), string(faultsJSON), ahead,
 		s.cfg.Notify != NotifyOff, info.Host, info.PID, info.Version, info.Engine, string(lanesJSON), ""}, nil
+}
+
+// laneFault is an outbox.Fault as it is stored.
+type laneFault struct {
+	Misconfigured bool   `json:"misconfigured"`
+	Reason        string `json:"reason"`
 }
 
 func holders(orders *outbox.Orders) func(pgx.Rows) error {

@@ -97,12 +97,20 @@ func (s *Store) claimOnce(ctx context.Context, q outbox.ClaimQuery, p probe, que
 			return err
 		}}
 		return [][]call{s.transactionWithin(claimLockDeadline(ctx), claim),
-			{{s.sql.fetch, []any{q.Token, q.Relay}, fetched.scan}}}
+			{{s.sql.fetch, []any{q.Token, q.Relay, lifeOrNull(q.TTL)}, fetched.scan}}}
 	})
 	if err := errors.Join(errs...); err != nil {
 		return nil, nil, err
 	}
 	return answer, fetched.claims(), nil
+}
+
+// lifeOrNull is a duration as an argument; zero is no end.
+func lifeOrNull(d time.Duration) any {
+	if d == 0 {
+		return nil
+	}
+	return d
 }
 
 // claimLockDeadline ends the wait for the claim lock well before the call: only then is it known who holds it.

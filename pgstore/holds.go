@@ -76,7 +76,7 @@ func scanHold(row pgx.CollectableRow, bound int64) (h outbox.KeyHold, err error)
 	var next, age, behind int64
 	var host string
 	var pid int
-	err = row.Scan(&h.Key, (*string)(&h.State), &h.Topic, &h.ID, &h.Seq, &h.Attempts, &h.Class, &h.Text, &next, &age,
+	err = row.Scan(&h.Key, (*string)(&h.State), &h.Topic, &h.ID, &h.Seq, &h.Attempts, &h.Lapses, &h.Class, &h.Text, &next, &age,
 		&h.Destination, &host, &pid, &behind)
 	if h.State == outbox.HoldRetrying {
 		h.NextTry = max(micros(next), 0)
@@ -136,6 +136,7 @@ func (s *Store) why(ctx context.Context, tx pgx.Tx, w *outbox.Why) error {
 			w.LiveRelays++
 		}
 	}
+	w.Destinations = destinations(relays)
 	seq, err := s.subject(ctx, tx, w.Query)
 	if err != nil || seq == nil {
 		return err
@@ -205,7 +206,7 @@ func scanMessageState(row pgx.CollectableRow) (*outbox.MessageState, error) {
 	var claimed *int64
 	var live *bool
 	var pid *int
-	err := row.Scan(&m.ID, &m.Seq, &m.Topic, &m.Key, &m.State, &m.Attempts, &m.Generation, &m.Class, &m.Text, &m.PublishedAt,
+	err := row.Scan(&m.ID, &m.Seq, &m.Topic, &m.Key, &m.State, &m.Attempts, &m.Lapses, &m.Generation, &m.Class, &m.Text, &m.PublishedAt,
 		&due, &died, &m.Holds, &destination, &claimed, &live, &host, &pid, &m.Destinations)
 	m.Due, m.Died = micros(due), micros(died)
 	if destination != nil && claimed != nil {

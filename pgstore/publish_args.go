@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -23,10 +24,10 @@ const (
 )
 
 // prepare checks all messages; the error names the first that is refused.
-func prepare(ms []outbox.Message, maxPayload int) ([]entry, error) {
+func prepare(ctx context.Context, ms []outbox.Message, maxPayload int) ([]entry, error) {
 	entries := make([]entry, len(ms))
 	for i, m := range ms {
-		prepared, err := outbox.Prepare(m, maxPayload)
+		prepared, err := outbox.Prepare(ctx, m, maxPayload)
 		if err == nil {
 			err = checkYears(&prepared)
 		}

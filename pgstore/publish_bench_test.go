@@ -18,7 +18,7 @@ func BenchmarkPublish(b *testing.B) {
 		for i := range ms {
 			ms[i] = outbox.Message{Topic: "orders.created", Key: fmt.Sprint("key-", i), Payload: make([]byte, 512), ContentType: "application/json"}
 		}
-		entries, err := prepare(ms, outbox.DefaultMaxPayload)
+		entries, err := prepare(b.Context(), ms, outbox.DefaultMaxPayload)
 		if err != nil {
 			b.Fatal(err)
 		}

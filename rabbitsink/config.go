@@ -26,7 +26,7 @@ const (
 	defaultMaxInFlight    = 2000
 	maxInFlight           = 100_000
 	maxShort              = 255 // bytes of AMQP's short strings
-	// maxExpiration is the longest that RabbitMQ takes, 2^32-1 ms.
+	// maxExpiration is the longest that RabbitMQ takes, 2^32-1 ms: 49 days.
 	maxExpiration = (1<<32 - 1) * time.Millisecond
 )
 
@@ -44,9 +44,6 @@ type Config struct {
 	// DisableMandatory counts a message as delivered that RabbitMQ has dropped because no queue is bound for its
 	// routing key. Otherwise that is a failed attempt.
 	DisableMandatory bool
-	// BrokerTTL is the expiration of messages that have none of their own, from their delivery. Default none, at most
-	// 49 days: longer ones, of messages, travel as none.
-	BrokerTTL time.Duration
 	// TrackingIDs adds the header x-outbox-tracking-ids: the ids of Outbox-Causation as a JSON list.
 	TrackingIDs bool
 	// ConfirmTimeout is how long to wait for RabbitMQ's confirmation, and for its answer to anything else. Default
@@ -98,7 +95,6 @@ func (cfg *Config) Check() error {
 	return errors.Join(
 		checkExchange(c.Exchange),
 		checkRoutingKey(c.RoutingKey),
-		checkRange("Config.BrokerTTL", c.BrokerTTL, 0, maxExpiration),
 		checkRange("Config.ConfirmTimeout", c.ConfirmTimeout, 10*time.Millisecond, time.Minute),
 		checkRange("Config.ConnectTimeout", c.ConnectTimeout, 10*time.Millisecond, time.Minute),
 		checkRange("Config.Heartbeat", c.Heartbeat, time.Second, time.Minute),

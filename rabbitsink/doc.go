@@ -19,7 +19,7 @@
 // # Properties and headers
 //
 // message_id is the message's id, whatever attempt or generation; timestamp is the time of publishing, content_type the
-// header of that name; delivery_mode is persistent; expiration is the message's BrokerTTL or Config.BrokerTTL, or what
+// header of that name; delivery_mode is persistent; expiration is the message's BrokerTTL or its route's, or what
 // is left of its life if that is shorter, and counts from the delivery. The message's other headers travel as they are.
 // Outbox-Id, Outbox-Topic, Outbox-Key, Outbox-Seq, Outbox-Published-At (RFC 3339, UTC) and, after a redrive,
 // Outbox-Generation are added. Attempts are not told, so that copies are equal.

@@ -24,14 +24,16 @@ func Example() {
 	defer store.Close()
 
 	sink, err := rabbitsink.Open("amqp://shop:secret@localhost:5672/shop", &rabbitsink.Config{
-		Exchange: "billing", RoutingKey: "shop.{topic}", BrokerTTL: 24 * time.Hour,
+		Exchange: "billing", RoutingKey: "shop.{topic}",
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer sink.Close()
 
-	relay, err := outbox.NewRelay(store, []outbox.Route{{Name: "billing", Topics: []string{"billing.>"}, Sink: sink}}, nil)
+	relay, err := outbox.NewRelay(store, []outbox.Route{
+		{Name: "billing", Topics: []string{"billing.>"}, Sink: sink, BrokerTTL: 24 * time.Hour},
+	}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/outboxrelay/outbox"
 )
 
 // link is a connection with all that belongs to it: the channel in confirm mode that messages are published to, the
@@ -251,14 +253,15 @@ func (l *link) notConnected(err error) error {
 	return fmt.Errorf("%w at %s: %w", errNotConnected, l.node, err)
 }
 
-// explain gives errors the words of an operator, and keeps them the same from try to try.
+// explain gives errors the words of an operator, and keeps them the same from try to try. What an operator has to set
+// right is outbox.Misconfigured.
 func explain(err error, cfg *Config) error {
 	var e *amqp.Error
 	var op *net.OpError
 	var certificate *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &certificate):
-		return fmt.Errorf("the server's certificate is not trusted: %w", err)
+		return outbox.Misconfigured(fmt.Errorf("the server's certificate is not trusted: %w", err))
 	case errors.As(err, &op): // its text would name the local port, another one each time
 		return op.Err
 	case !errors.As(err, &e):
@@ -281,7 +284,7 @@ func explain(err error, cfg *Config) error {
 	default:
 		return fmt.Errorf("RabbitMQ says: %s (%d)", e.Reason, e.Code)
 	}
-	return fmt.Errorf("%s (RabbitMQ says: %s, %d)", what, e.Reason, e.Code)
+	return outbox.Misconfigured(fmt.Errorf("%s (RabbitMQ says: %s, %d)", what, e.Reason, e.Code))
 }
 
 // redacted is a server's address without its user and password.

@@ -37,7 +37,7 @@ func (s *Sink) message(d *outbox.Delivery, now time.Time) (amqp.Publishing, stri
 		return amqp.Publishing{}, "", outbox.Permanent(err)
 	}
 	m := amqp.Publishing{
-		Headers: h, ContentType: d.ContentType, DeliveryMode: amqp.Persistent, Expiration: s.expiration(d, now),
+		Headers: h, ContentType: d.ContentType, DeliveryMode: amqp.Persistent, Expiration: expiration(d, now),
 		MessageId: d.ID.String(), Timestamp: d.PublishedAt, Body: d.Payload,
 	}
 	if len(m.ContentType) > maxShort {
@@ -127,11 +127,8 @@ func checkSize(h amqp.Table) error {
 }
 
 // expiration is AMQP's: milliseconds from the delivery, as text; empty: none.
-func (s *Sink) expiration(d *outbox.Delivery, now time.Time) string {
+func expiration(d *outbox.Delivery, now time.Time) string {
 	ttl := d.BrokerTTL
-	if ttl <= 0 {
-		ttl = s.cfg.BrokerTTL
-	}
 	if !d.Deadline.IsZero() {
 		left := max(d.Deadline.Sub(now), time.Millisecond)
 		if ttl <= 0 || left < ttl {

@@ -183,7 +183,7 @@ func (s *Sink) dialAny(ctx context.Context) (*link, error) {
 			err = CheckURL(text)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("URL of RabbitMQ: %w", err)
+			return nil, outbox.Misconfigured(fmt.Errorf("URL of RabbitMQ: %w", err))
 		}
 	}
 	var err error

@@ -94,20 +94,18 @@ func TestProperties(t *testing.T) {
 func TestExpiration(t *testing.T) {
 	now := time.Now()
 	for _, c := range []struct {
-		own, def time.Duration
-		left     time.Duration // of the message's life; 0: no end
-		want     string
+		own  time.Duration
+		left time.Duration // of the message's life; 0: no end
+		want string
 	}{
-		{0, 0, 0, ""}, {time.Minute, 0, 0, "60000"}, {0, time.Minute, 0, "60000"}, {time.Second, time.Minute, 0, "1000"},
-		{time.Microsecond, 0, 0, "1"}, {0, 0, time.Second, "1000"}, {time.Minute, 0, time.Second, "1000"}, {time.Second, 0, time.Minute, "1000"},
-		{0, 0, -time.Second, "1"}, {1000 * time.Hour * 24, 0, 0, ""}, {0, 0, 1000 * time.Hour * 24, ""},
+		{0, 0, ""}, {time.Minute, 0, "60000"}, {time.Microsecond, 0, "1"}, {0, time.Second, "1000"}, {time.Minute, time.Second, "1000"},
+		{time.Second, time.Minute, "1000"}, {0, -time.Second, "1"}, {1000 * time.Hour * 24, 0, ""}, {0, 1000 * time.Hour * 24, ""},
 	} {
-		s := &Sink{cfg: Config{BrokerTTL: c.def}}
 		d := &outbox.Delivery{Message: outbox.Message{BrokerTTL: c.own}}
 		if c.left != 0 {
 			d.Deadline = now.Add(c.left)
 		}
-		if got := s.expiration(d, now); got != c.want {
+		if got := expiration(d, now); got != c.want {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}
@@ -321,7 +319,6 @@ func TestConfig(t *testing.T) {
 	for name, cfg := range map[string]Config{
 		"Config.Exchange":       {Exchange: "a\n"},
 		"Config.RoutingKey":     {RoutingKey: "{nothing}"},
-		"Config.BrokerTTL":      {BrokerTTL: 50 * 24 * time.Hour},
 		"Config.ConfirmTimeout": {ConfirmTimeout: time.Hour},
 		"Config.ConnectTimeout": {ConnectTimeout: -1},
 		"Config.Heartbeat":      {Heartbeat: time.Millisecond},

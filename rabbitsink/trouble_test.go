@@ -30,6 +30,9 @@ func TestServerRestart(t *testing.T) {
 	}
 	server := rabbit.Private(t)
 	h := newHarness(t, Config{})
+	if err := server.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	sink := open(t, server.URL(), Config{Exchange: h.exchange})
 	var mu sync.Mutex
 	acked := map[string]bool{}

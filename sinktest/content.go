@@ -65,6 +65,7 @@ func outboxHeaders(t TB, h Harness) {
 	keyed, plain := message(6, "keyed"), message(7, "plain")
 	keyed.Key = "order 7/ä"
 	keyed.Attempt = 4
+	keyed.SetHeaders(map[string]string{"Outbox-Causation": "request-1,019545c8-4c35-7000-8000-000000000001"})
 	mustSend(t, h, keyed, plain)
 	held := stored(t, h)
 	mustHoldOnly(t, h, keyed, plain)
@@ -72,6 +73,7 @@ func outboxHeaders(t TB, h Harness) {
 		for _, s := range held[d.ID.String()] {
 			for name, want := range map[string]string{
 				"Outbox-Topic": d.Topic, "Outbox-Key": d.Key, "Outbox-Seq": fmt.Sprint(d.Seq), "Outbox-Generation": "",
+				"Outbox-Causation": d.Headers["Outbox-Causation"],
 			} {
 				if got := header(s, name); got != want {
 					t.Errorf("%s is %q instead of %q", name, got, want)

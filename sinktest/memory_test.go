@@ -88,9 +88,14 @@ func refuse(d *outbox.Delivery) error {
 	return refuseHeaders(d)
 }
 
+// forged: a name that is the sink's own.
+func forged(name string) bool {
+	return strings.HasPrefix(strings.ToLower(name), "outbox-") && name != "Outbox-Causation"
+}
+
 func refuseHeaders(d *outbox.Delivery) error {
 	for name, value := range d.Headers {
-		if name == "" || strings.ContainsAny(name, "\r\n: ") || strings.ContainsAny(value, "\r\n") || strings.HasPrefix(strings.ToLower(name), "outbox-") {
+		if name == "" || strings.ContainsAny(name, "\r\n: ") || strings.ContainsAny(value, "\r\n") || forged(name) {
 			return outbox.Permanent(errors.New("not a header"))
 		}
 	}
@@ -294,6 +299,9 @@ func wrongContents() []wrong {
 		}, []string{"headers survive"}},
 		{"does not name the key", func(r *rules) {
 			r.header = func(name, value string) (string, string, bool) { return name, value, name != "Outbox-Key" }
+		}, []string{"outbox headers tell the message"}},
+		{"loses the causes", func(r *rules) {
+			r.header = func(name, value string) (string, string, bool) { return name, value, name != "Outbox-Causation" }
 		}, []string{"outbox headers tell the message"}},
 		{"tells local times", func(r *rules) { r.published = func(t time.Time) string { return t.Format(time.RFC3339Nano) } },
 			[]string{"outbox headers tell the message"}},

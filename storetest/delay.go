@@ -11,6 +11,7 @@ func delayCases() []Case {
 		{"a delayed message comes at its time by the outbox's clock", AtLeastOnce, delayed},
 		{"a message for the past comes at once", AtLeastOnce, deliverAtPast},
 		{"a message tells its deadline by the local clock", NothingLost, deadline},
+		{"a claim's TTL is the life of messages without their own", NothingLost, defaultLife},
 		{"a message that expires in a far century is not expired", NothingLost, farExpiry},
 		{"a head that is due is not kept out by those behind it", AtLeastOnce, dueHead},
 		{"an expired message is claimable, to be settled as expired, and its key goes on", NothingLost, expired},
@@ -66,6 +67,26 @@ func deadline(e *env) {
 	for _, d := range r.take(2) {
 		e.near("the later deadline of "+string(d.Payload), d.Deadline,
 			map[string]time.Duration{"ttl": 6 * time.Minute, "at": 56 * time.Minute}[string(d.Payload)])
+	}
+}
+
+// defaultLife: the claim's TTL counts from publishing, and only for messages without an end of their own.
+func defaultLife(e *env) {
+	r := e.relay()
+	e.publish(msg("a", "k", "none"), outbox.Message{Topic: "a", Payload: []byte("own"), TTL: time.Hour})
+	e.advance(4*time.Minute, r)
+	life := func(q *outbox.ClaimQuery) { q.TTL = 10 * time.Minute }
+	want := map[string]time.Duration{"none": 6 * time.Minute, "own": 56 * time.Minute}
+	ds := r.take(2, life)
+	for _, d := range ds {
+		e.near("the deadline of "+string(d.Payload), d.Deadline, want[string(d.Payload)])
+	}
+	r.settled(outcomes(outbox.GivenBack, ds...)...)
+	for _, d := range r.take(2) {
+		if string(d.Payload) == "none" && !d.Deadline.IsZero() {
+			e.Errorf("without a life in the claim the deadline is %v", d.Deadline)
+		}
+		r.deliver(d)
 	}
 }
 

@@ -43,6 +43,7 @@ func operatorCases() []Case {
 		{"Wait returns early after an operator's change", Prompt, operatorWakes},
 		{"Keys tells what holds a key", Prompt, keysTell},
 		{"Why leads from a message to what has to happen first", Prompt, whyLeads},
+		{"Why tells of a destination that no relay finds available", Prompt, whyOutage},
 		{"Why tells of a pause, of nobody to deliver, and of what is not there", Prompt, whyElse},
 	}
 }
@@ -315,11 +316,13 @@ func retriedByOperator(e *env) {
 	r.settled(retried(ds[0], time.Hour), outcome(outbox.Unlisted, ds[1]))
 	r.takesNothing()
 	o.retry(byKey("k"), 1)
-	d := r.take(2)
-	e.equal("order", labels(d), []string{"1", "2"})
-	e.equal("attempt", d[0].Attempt, 2)
-	e.equal("generation", d[0].Generation, 0)
+	d := r.take(1, limit(1))[0]
+	e.equal("first", string(d.Payload), "1")
+	e.equal("attempt", d.Attempt, 2)
+	e.equal("generation", d.Generation, 0)
 	o.retry(byKey("k"), 0)
+	r.deliver(d)
+	e.equal("then", r.drain(1), []string{"2"})
 }
 
 func retryScheduled(e *env) {
@@ -377,7 +380,7 @@ func discardFreesKey(e *env) {
 
 func discardWaits(e *env) {
 	o, r, other := e.operator(), e.relay(), e.relay()
-	for _, kind := range []outbox.OutcomeKind{outbox.Retried, outbox.Died, outbox.Unlisted, outbox.Delivered} {
+	for _, kind := range []outbox.OutcomeKind{outbox.Retried, outbox.Died, outbox.Unlisted, outbox.GivenBack, outbox.Delivered} {
 		id := e.publish(msg("a", "k", "head"))[0].ID
 		d := r.takes("head")[0]
 		e.publish(msg("a", "k", "follower"))
@@ -436,9 +439,7 @@ func pausedTopic(e *env) {
 	e.equal("ending another pause", o.resume(outbox.Pause{Topic: "a.>"}).Changed, int64(0))
 	r.takesNothing()
 	e.equal("resumed", o.resume(p).Changed, int64(1))
-	ds := r.take(3)
-	r.deliver(ds...)
-	order := labels(ds)
+	order := r.drain(3)
 	if slices.Index(order, "1") > slices.Index(order, "2") {
 		e.Errorf("delivered %q", order)
 	}
@@ -547,7 +548,7 @@ func whyLeads(e *env) {
 		e.Fatalf("the key: %+v", w)
 	}
 	o.retry(byKey("k"), 1)
-	r.settled(outcome(outbox.Died, r.take(2)[0]))
+	r.settled(outcome(outbox.Died, r.take(1, limit(1))[0]))
 	w, err = o.Why(e.ctx, outbox.WhyQuery{ID: ids[0].ID})
 	e.must(err)
 	e.leads(w, "outbox redrive --id "+ids[0].ID.String())
@@ -558,6 +559,41 @@ func (e *env) leads(w outbox.Why, command string) {
 	e.Helper()
 	reasons := w.Reasons()
 	e.equal("command", reasons[len(reasons)-1].Command, command)
+}
+
+func whyOutage(e *env) {
+	o := e.operator()
+	id := e.publish(msg("a", "", "1"))[0].ID
+	one, other := e.relay(lane(defaultLane, ">")), e.relay(lane(defaultLane, ">"))
+	ask := func(command string, faulty int, fault *outbox.Fault) {
+		e.Helper()
+		w, err := o.Why(e.ctx, outbox.WhyQuery{ID: id})
+		e.must(err)
+		e.leads(w, command)
+		e.equal("destinations", w.Destinations, []outbox.DestinationStatus{{Name: defaultLane, Relays: 2, Faulty: faulty, Fault: fault}})
+	}
+	see := func(r *relay, fault *outbox.Fault) {
+		e.Helper()
+		r.info.Lanes[0].Fault = fault
+		r.beat()
+	}
+	away, missing := &outbox.Fault{Reason: "it is away"}, &outbox.Fault{Misconfigured: true, Reason: "no exchange; make one"}
+	ask("outbox status", 0, nil)
+	see(one, missing)
+	ask("outbox status", 1, missing)
+	see(other, away)
+	ask("outbox check", 2, missing)
+	see(one, away)
+	ask("outbox status", 2, away)
+	w, err := o.Why(e.ctx, outbox.WhyQuery{ID: id})
+	e.must(err)
+	if text := w.Reasons()[1].Text; !strings.Contains(text, "is unavailable") || !strings.Contains(text, away.Reason) {
+		e.Errorf("the reason is %q", text)
+	}
+	see(other, nil)
+	ask("outbox status", 1, away)
+	see(one, nil)
+	ask("outbox status", 0, nil)
 }
 
 func whyElse(e *env) {

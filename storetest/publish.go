@@ -18,9 +18,37 @@ func publishCases() []Case {
 		{"a rolled back message never exists", Atomic, rolledBackNeverExists},
 		{"payloads survive byte for byte", NothingLost, bytesSurvive},
 		{"headers survive as written", NothingLost, headersSurvive},
+		{"a message tells what caused it", NothingLost, causation},
 		{"the settings of a message survive", NothingLost, settingsSurvive},
 		{"ten messages are kept in the order of the call", OrderPerKey, tenInOrder},
 		{"a message beyond the limits is refused before anything is published", Atomic, limitsRefused},
+	}
+}
+
+// causation: the chain of the context travels with the message, and grows by each that is published because of another.
+func causation(e *env) {
+	r := e.relay()
+	for i, ids := range [][]string{nil, {"request-1"}, {"request-1", outbox.NewID().String()}} {
+		tx := e.begin()
+		for _, p := range []string{"one", "two"} {
+			m := msg("a", "", p)
+			m.Headers = map[string]string{"mine": "1"}
+			_, err := tx.Publish(outbox.WithCausation(e.ctx, ids...), m)
+			e.must(err)
+		}
+		e.commit(tx)
+		ds := r.takes("one", "two")
+		for _, d := range ds {
+			e.equal(fmt.Sprintf("causes of message %d", i), d.Causation(), ids)
+			e.equal("its own header", d.Headers["mine"], "1")
+		}
+		tx = e.begin()
+		_, err := tx.Publish(outbox.CausedBy(e.ctx, ds[0]), msg("a", "", "next"))
+		e.must(err)
+		e.commit(tx)
+		next := r.takes("next")[0]
+		e.equal("causes of the next message", next.Causation(), append(ids, ds[0].ID.String()))
+		r.deliver(append(ds, next)...)
 	}
 }
 

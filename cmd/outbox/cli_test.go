@@ -270,6 +270,23 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// TestDestinationWords: what the relays see of a destination, and a warning only when somebody has to act.
+func TestDestinationWords(t *testing.T) {
+	d := outbox.DestinationStatus{Name: "billing", Relays: 1, InFlight: 2}
+	wantIn(t, destinationWords(d, 3), "available  2 in flight  1 of 3 relays")
+	d.Add(&outbox.Fault{Reason: "connection refused"})
+	wantIn(t, destinationWords(d, 3), "unavailable  2 in flight  2 of 3 relays  (to 1 of them)  connection refused")
+	if w := faultWarning(d); w != nil {
+		t.Errorf("a warning that nobody can act on: %+v", w)
+	}
+	d.Add(&outbox.Fault{Misconfigured: true, Reason: "no exchange; make one"})
+	wantIn(t, destinationWords(d, 3), "misconfigured  2 in flight  3 of 3 relays  (to 2 of them)  no exchange; make one")
+	got := warnings(&outbox.Status{Relays: []outbox.RelayStatus{{Live: true}}, Destinations: []outbox.DestinationStatus{d}})
+	if len(got) != 1 || got[0] != (warning{"destination billing is misconfigured: no exchange; make one", "outbox check"}) {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestHumanNumbers(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1984210: "1,984,210", -1234: "-1,234", -123: "-123"} {
 		if got := count(n); got != want {

@@ -81,6 +81,7 @@ destinations:
     # slots: 50          # messages held at a time
     # batch_size: 500    # messages that one claim takes at most
     # batch_bytes: 64MiB # payload bytes held at a time
+    # ttl: 7d            # life of messages without their own, from their publishing
 #  orders:
 #    url: "nats://localhost:4222"
 #    stream: ORDERS       # must exist …
@@ -92,7 +93,7 @@ destinations:
 #    exchange: outbox         # is declared as a durable topic exchange …
 #    exchange_passive: true   # … or only checked
 #    routing_key: "{topic}"   # of a message
-#    broker_ttl: 1d           # expiration of messages without their own
+#    broker_ttl: 1d           # expiration of messages without their own, from their delivery
 #    disable_mandatory: false # true: what no queue is bound for counts as delivered
 
 # The first route with a pattern that covers a topic wins; * stands for one token, > at the end for one or more.

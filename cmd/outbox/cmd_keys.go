@@ -87,13 +87,21 @@ func keyRows(keys *outbox.Keys) [][]string {
 		if h.Relay != "" {
 			state += " at " + h.Relay
 		}
-		rows = append(rows, []string{h.Key, age(h.Age), state, depth(h.Behind), h.Topic, strconv.Itoa(h.Attempts), next, errorText(h.Class, h.Text)},
+		rows = append(rows, []string{h.Key, age(h.Age), state, depth(h.Behind), h.Topic, strconv.Itoa(h.Attempts), next, holdText(&h)},
 			[]string{"", "", "→ " + h.Release()})
 	}
 	if keys.More {
 		rows = append(rows, []string{"…", "", "more: --limit"})
 	}
 	return rows
+}
+
+// holdText is the last error, or why a message is held back that nobody has seen fail.
+func holdText(h *outbox.KeyHold) string {
+	if h.Class == "" && h.Lapses >= outbox.SuspectLapses {
+		return "relays have died with it"
+	}
+	return errorText(h.Class, h.Text)
 }
 
 // errorText is the beginning of the first line of an error, for a table.
@@ -124,6 +132,7 @@ type keyJSON struct {
 	Seq            int64     `json:"seq"`
 	Topic          string    `json:"topic"`
 	Attempts       int       `json:"attempts"`
+	Lapses         int       `json:"lapses,omitempty"`
 	ErrorClass     string    `json:"error_class,omitempty"`
 	LastError      string    `json:"last_error,omitempty"`
 	NextTrySeconds float64   `json:"next_try_seconds,omitempty"`
@@ -154,7 +163,7 @@ func newPauses(pauses []outbox.Pause) []pauseJSON {
 func newKeys(keys *outbox.Keys) keysJSON {
 	j := keysJSON{[]keyJSON{}, keys.More, newPauses(keys.Pauses)}
 	for _, h := range keys.Holds {
-		j.Keys = append(j.Keys, keyJSON{h.Key, string(h.State), h.ID.String(), h.Seq, h.Topic, h.Attempts, h.Class, h.Text,
+		j.Keys = append(j.Keys, keyJSON{h.Key, string(h.State), h.ID.String(), h.Seq, h.Topic, h.Attempts, h.Lapses, h.Class, h.Text,
 			round(h.NextTry), round(h.Age), h.Destination, h.Relay, newDepth(h.Behind), h.Release()})
 	}
 	return j

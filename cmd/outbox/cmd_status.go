@@ -20,7 +20,9 @@ type next.
 
 It answers within about two seconds however many messages there are. Ready messages are counted up to 100,000; above
 that the number is the database's running count, marked ~, with the time since vacuum or analyze last corrected it. The
-other states are counted up to 100,000 and say 100,000+ above. The rates are of one sampled second: in counts published
+other states are counted up to 100,000 and say 100,000+ above. A destination is available, unavailable (down, hangs or
+takes nothing now: the relays go on asking) or misconfigured (somebody has to do what the text says), as of the relays'
+last heartbeats. The rates are of one sampled second: in counts published
 messages, out those that left the ready ones, be it delivered, dead or set aside for a retry.`,
 		Example: `  outbox status --database-url postgres://localhost/shop
   outbox status --json | jq .ready.messages`,
@@ -64,6 +66,11 @@ func warnings(st *outbox.Status) []warning {
 			list = append(list, warning{fmt.Sprintf("topic %q: %s%s ready, no live relay handles it", t.Topic, count(t.Messages), more), "outbox relays"})
 		}
 	}
+	for _, d := range st.Destinations {
+		if w := faultWarning(d); w != nil {
+			list = append(list, *w)
+		}
+	}
 	if h := st.Horizon; h != nil {
 		list = append(list, warning{fmt.Sprintf("vacuum horizon held %s by %s %s, %s", age(h.Age), h.Kind, h.Name, h.Text), releaseHorizon(h)})
 	}
@@ -93,13 +100,32 @@ func statusRows(st *outbox.Status) [][]string {
 		rows = append(rows, []string{"paused", pauseText(p) + "  → " + p.Release()})
 	}
 	for _, d := range st.Destinations {
-		rows = append(rows, []string{d.Name, fmt.Sprintf("%s in flight  %d of %d relays", count(d.InFlight), d.Relays, st.LiveRelays())})
+		rows = append(rows, []string{d.Name, destinationWords(d, st.LiveRelays())})
 	}
 	rows = append(rows, []string{"relays", relaySummary(st)})
 	for _, w := range warnings(st) {
 		rows = append(rows, []string{"warning", w.Text + "  → " + w.Next})
 	}
 	return rows
+}
+
+func destinationWords(d outbox.DestinationStatus, live int) string {
+	text := fmt.Sprintf("%s  %s in flight  %d of %d relays", d.Fault.State(), count(d.InFlight), d.Relays, live)
+	if d.Fault == nil {
+		return text
+	}
+	if d.Faulty < d.Relays {
+		text = fmt.Sprintf("%s  (to %d of them)", text, d.Faulty)
+	}
+	return text + "  " + d.Fault.Reason
+}
+
+// faultWarning is nil unless somebody has to do something.
+func faultWarning(d outbox.DestinationStatus) *warning {
+	if d.Fault == nil || !d.Fault.Misconfigured {
+		return nil
+	}
+	return &warning{fmt.Sprintf("destination %s is misconfigured: %s", d.Name, d.Fault.Reason), "outbox check"}
 }
 
 func behind(st *outbox.Status) string {
@@ -167,6 +193,20 @@ type destinationJSON struct {
 	Name     string `json:"name"`
 	Relays   int    `json:"relays"`
 	InFlight int64  `json:"in_flight"`
+	State    string `json:"state"` // available, unavailable or misconfigured
+	Faulty   int    `json:"relays_faulty"`
+	Reason   string `json:"reason,omitempty"`
+}
+
+func newDestination(d outbox.DestinationStatus) destinationJSON {
+	return destinationJSON{d.Name, d.Relays, d.InFlight, d.Fault.State(), d.Faulty, reasonOf(d.Fault)}
+}
+
+func reasonOf(f *outbox.Fault) string {
+	if f == nil {
+		return ""
+	}
+	return f.Reason
 }
 
 type unhandledJSON struct {
@@ -180,7 +220,7 @@ func newStatus(st *outbox.Status) statusJSON {
 		newDepth(st.Scheduled), newDepth(st.Dead), st.DeadLastHour, round(st.OldestEligible), st.InPerSecond, st.OutPerSecond,
 		round(st.EmptyIn()), newDepth(st.HeldKeys), round(st.HeldLongest), newPauses(st.Pauses), []destinationJSON{}, st.LiveRelays(), []relayJSON{}, []unhandledJSON{}, warnings(st)}
 	for _, d := range st.Destinations {
-		j.Destinations = append(j.Destinations, destinationJSON(d))
+		j.Destinations = append(j.Destinations, newDestination(d))
 	}
 	for _, r := range st.Relays {
 		j.Relays = append(j.Relays, newRelay(r))

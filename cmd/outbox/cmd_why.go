@@ -99,6 +99,7 @@ type messageStateJSON struct {
 	Key          string     `json:"key,omitempty"`
 	State        string     `json:"state"`
 	Attempts     int        `json:"attempts"`
+	Lapses       int        `json:"lapses,omitempty"`
 	Generation   int        `json:"generation"`
 	ErrorClass   string     `json:"error_class,omitempty"`
 	LastError    string     `json:"last_error,omitempty"`
@@ -139,7 +140,7 @@ func newMessageState(m *outbox.MessageState) *messageStateJSON {
 	if m == nil {
 		return nil
 	}
-	j := &messageStateJSON{ID: m.ID.String(), Seq: m.Seq, Topic: m.Topic, Key: m.Key, State: m.State, Attempts: m.Attempts, Generation: m.Generation,
+	j := &messageStateJSON{ID: m.ID.String(), Seq: m.Seq, Topic: m.Topic, Key: m.Key, State: m.State, Attempts: m.Attempts, Lapses: m.Lapses, Generation: m.Generation,
 		ErrorClass: m.Class, LastError: m.Text, PublishedAt: utc(m.PublishedAt), Holds: m.Holds, Destinations: append([]string{}, m.Destinations...)}
 	switch m.State {
 	case "waiting":

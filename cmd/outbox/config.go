@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -96,7 +97,7 @@ func (c *config) relayRoutes(sinks map[string]outbox.Sink) []outbox.Route {
 		}
 		l := c.laneOf(d)
 		routes = append(routes, outbox.Route{Name: r.to, Topics: r.topics, Sink: sinks[r.to], Slots: l.slots,
-			BatchSize: l.batchSize, BatchBytes: l.batchBytes})
+			BatchSize: l.batchSize, BatchBytes: l.batchBytes, TTL: l.ttl, BrokerTTL: l.brokerTTL})
 	}
 	return routes
 }
@@ -122,16 +123,10 @@ func (c *config) target(name string) *destination {
 
 func (c *config) laneOf(d *destination) lane {
 	l := c.lane
-	if d.lane.slots != 0 {
-		l.slots = d.lane.slots
+	return lane{
+		slots: cmp.Or(d.lane.slots, l.slots), batchSize: cmp.Or(d.lane.batchSize, l.batchSize), batchBytes: cmp.Or(d.lane.batchBytes, l.batchBytes),
+		ttl: max(cmp.Or(d.lane.ttl, l.ttl), 0), brokerTTL: max(cmp.Or(d.lane.brokerTTL, l.brokerTTL), 0),
 	}
-	if d.lane.batchSize != 0 {
-		l.batchSize = d.lane.batchSize
-	}
-	if d.lane.batchBytes != 0 {
-		l.batchBytes = d.lane.batchBytes
-	}
-	return l
 }
 
 // check returns what is wrong with the configuration as a whole. The bounds are those of the library: it is asked.

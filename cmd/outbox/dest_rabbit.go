@@ -18,7 +18,6 @@ const (
 	rabbitPassive          = "exchange_passive"
 	rabbitRoutingKey       = "routing_key"
 	rabbitDisableMandatory = "disable_mandatory"
-	rabbitBrokerTTL        = "broker_ttl"
 	rabbitTrackingIDs      = "tracking_ids"
 	rabbitConfirmTimeout   = "confirm_timeout"
 	rabbitMaxInFlight      = "max_in_flight"
@@ -37,7 +36,6 @@ func rabbitScheme() scheme {
 			{name: rabbitPassive, def: "false", usage: "only check that the exchange exists, instead of declaring it as a durable topic exchange", boolean: true},
 			{name: rabbitRoutingKey, def: "{topic}", usage: "template of the routing key, with {topic}, {key} and {header.NAME}"},
 			{name: rabbitDisableMandatory, def: "false", usage: "count a message as delivered that no queue is bound for", boolean: true},
-			{name: rabbitBrokerTTL, usage: "AMQP expiration of messages without their own, from their delivery", valid: durationText},
 			{name: rabbitTrackingIDs, def: "false", usage: "add the causation ids as a JSON list, in the header x-outbox-tracking-ids", boolean: true},
 			{name: rabbitConfirmTimeout, def: "5s", usage: "how long RabbitMQ may take to confirm", valid: durationText},
 			{name: rabbitMaxInFlight, def: "2000", usage: "messages that may wait for RabbitMQ's confirmation", valid: numberText},
@@ -72,7 +70,7 @@ func rabbitConfig(d *destination, env sinkEnv) *rabbitsink.Config {
 	return &rabbitsink.Config{
 		Exchange: d.options[rabbitExchange], Passive: d.options[rabbitPassive] == "true", RoutingKey: d.options[rabbitRoutingKey],
 		DisableMandatory: d.options[rabbitDisableMandatory] == "true", TrackingIDs: d.options[rabbitTrackingIDs] == "true",
-		BrokerTTL: duration(rabbitBrokerTTL), ConfirmTimeout: duration(rabbitConfirmTimeout), MaxInFlight: inFlight,
+		ConfirmTimeout: duration(rabbitConfirmTimeout), MaxInFlight: inFlight,
 		Logger: env.log,
 	}
 }

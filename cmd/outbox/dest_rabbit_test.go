@@ -112,7 +112,7 @@ func TestRabbitRefused(t *testing.T) {
 		want        []string
 	}{
 		{`url: "amqp://h", routing_key: "{nothing}"`, []string{"routing_key", "unknown variable {nothing}"}},
-		{`url: "amqp://h", broker_ttl: 60d, confirm_timeout: 1h`, []string{"broker_ttl", "confirm_timeout"}},
+		{`url: "amqp://h", broker_ttl: 0s, ttl: -1s, confirm_timeout: 1h`, []string{"broker_ttl", "ttl", "confirm_timeout"}},
 		{`url: "amqp://h", broker_ttl: 60`, []string{"broker_ttl"}},
 		{`url: "amqp://h", max_in_flight: many`, []string{"max_in_flight", "whole number"}},
 		{`url: "amqp://h", exchange_passive: perhaps`, []string{"exchange_passive", "true or false"}},

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/outboxrelay/outbox"
 	"github.com/outboxrelay/outbox/internal/spell"
@@ -21,10 +22,11 @@ type destination struct {
 	options map[string]string // the scheme's, by name
 }
 
-// lane sizes a destination.
+// lane is what every destination can say of itself.
 type lane struct {
 	slots, batchSize int
 	batchBytes       int64
+	ttl, brokerTTL   time.Duration // of messages without their own
 }
 
 // scheme makes the sinks for one kind of destination. Each has a file of its own, dest_….go.

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -214,10 +215,14 @@ func (l *loader) destinations(at string, n *yaml.Node) {
 
 func (l *loader) destinationFields(d *destination) fields {
 	known := fields{
-		"url":         func(at string, n *yaml.Node) { d.url.text, _ = l.scalar(at, n) },
-		"url_file":    l.into(func(text string) error { d.url.file = inFolderOf(l.c.file, text); return nil }),
-		"slots":       l.into(func(text string) error { return number(func(*config) *int { return &d.lane.slots })(l.c, text) }),
-		"batch_size":  l.into(func(text string) error { return number(func(*config) *int { return &d.lane.batchSize })(l.c, text) }),
+		"url":        func(at string, n *yaml.Node) { d.url.text, _ = l.scalar(at, n) },
+		"url_file":   l.into(func(text string) error { d.url.file = inFolderOf(l.c.file, text); return nil }),
+		"slots":      l.into(func(text string) error { return number(func(*config) *int { return &d.lane.slots })(l.c, text) }),
+		"batch_size": l.into(func(text string) error { return number(func(*config) *int { return &d.lane.batchSize })(l.c, text) }),
+		"ttl":        l.into(func(text string) error { return life(func(*config) *time.Duration { return &d.lane.ttl })(l.c, text) }),
+		"broker_ttl": l.into(func(text string) error {
+			return life(func(*config) *time.Duration { return &d.lane.brokerTTL })(l.c, text)
+		}),
 		"batch_bytes": l.into(func(text string) error { return size(func(_ *config, n int64) { d.lane.batchBytes = n })(l.c, text) }),
 	}
 	for _, o := range schemeOptions() {

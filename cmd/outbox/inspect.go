@@ -64,6 +64,8 @@ type laneJSON struct {
 	Name     string   `json:"name"`
 	Topics   []string `json:"topics"`
 	InFlight int64    `json:"in_flight"`
+	State    string   `json:"state"` // available, unavailable or misconfigured
+	Reason   string   `json:"reason,omitempty"`
 }
 
 func newRelay(r outbox.RelayStatus) relayJSON {
@@ -76,7 +78,7 @@ func newRelay(r outbox.RelayStatus) relayJSON {
 				topics = append(topics, p.Pattern)
 			}
 		}
-		j.Destinations = append(j.Destinations, laneJSON{l.Destination, topics, l.InFlight})
+		j.Destinations = append(j.Destinations, laneJSON{l.Destination, topics, l.InFlight, l.Fault.State(), reasonOf(l.Fault)})
 	}
 	return j
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/outboxrelay/outbox"
 	"github.com/outboxrelay/outbox/pgstore"
@@ -64,6 +65,8 @@ func relaySettings() []setting {
 		{key: "slots", def: "by destination", scope: scopeRelay, usage: "messages that the relay holds for a destination at a time", set: number(func(c *config) *int { return &c.lane.slots })},
 		{key: "batch_size", def: "500", scope: scopeRelay, usage: "messages that one claim takes at most", set: number(func(c *config) *int { return &c.lane.batchSize })},
 		{key: "batch_bytes", def: "64MiB", scope: scopeRelay, usage: "payload bytes that the relay holds for a destination at a time", set: size(func(c *config, n int64) { c.lane.batchBytes = n })},
+		{key: "ttl", def: "forever", scope: scopeRelay, usage: "life of messages without their own, from their publishing; one that is over is not sent", set: life(func(c *config) *time.Duration { return &c.lane.ttl })},
+		{key: "broker_ttl", def: "forever", scope: scopeRelay, usage: "how long a broker keeps messages without their own, from their delivery: AMQP expiration", set: life(func(c *config) *time.Duration { return &c.lane.brokerTTL })},
 		{key: "poll_interval", def: "1.5s", scope: scopeRelay, usage: "longest wait between two looks for messages", set: relay("poll_interval")},
 		{key: "lease", def: "30s", scope: scopeRelay, usage: "how long claims outlive the relay's last heartbeat", set: relay("lease")},
 		{key: "drain_timeout", def: "20s", scope: scopeRelay, usage: "how long a stopping relay waits for running deliveries", set: relay("drain_timeout")},
@@ -115,6 +118,27 @@ func number(to func(*config) *int) func(*config, string) error {
 		}
 		*to(c) = n
 		return nil
+	}
+}
+
+// forever is what a destination says that has no end although others have.
+const forever = -1
+
+// life reads a duration, or forever.
+func life(to func(*config) *time.Duration) func(*config, string) error {
+	return func(c *config, text string) error {
+		if text == "forever" {
+			*to(c) = forever
+			return nil
+		}
+		d, err := outbox.ParseDuration(text)
+		if err == nil && d <= 0 {
+			err = errors.New("must be a duration above zero, or forever")
+		}
+		if err == nil {
+			*to(c) = d
+		}
+		return err
 	}
 }
 

@@ -312,6 +312,11 @@ func readTroubles(records []record) troubles {
 				wrong("ended and never begun", r)
 			}
 			delete(found.open, subject)
+		case "destination is misconfigured": // at once, or found out while it is unavailable
+			if !found.open[subject] {
+				found.begun[subject]++
+			}
+			found.open[subject] = true
 		case "destination is unavailable for another reason":
 			if !found.open[subject] {
 				wrong("another reason for nothing", r)

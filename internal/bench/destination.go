@@ -10,10 +10,11 @@ import (
 // Topic is that of all messages of a backlog.
 const Topic = "orders.created"
 
-// Destination is where messages go. Each run opens one of its own, on a server of its own.
+// Destination is where messages go. Each run opens one of its own.
 type Destination struct {
 	Name string
 	Open func(ctx context.Context) (Target, error)
+	End  func() error // after the last run; nil: nothing is left by then
 }
 
 // Target is an open destination.
@@ -31,7 +32,7 @@ type Target interface {
 
 // Nowhere takes everything at once.
 func Nowhere() Destination {
-	return Destination{"no-op", func(context.Context) (Target, error) { return nowhere{}, nil }}
+	return Destination{Name: "no-op", Open: func(context.Context) (Target, error) { return nowhere{}, nil }}
 }
 
 type nowhere struct{}

@@ -18,7 +18,7 @@ const benchStream = "BENCH"
 
 // JetStream is a stream on files; its server runs in this process, so client CPU includes it.
 func JetStream() Destination {
-	return Destination{"JetStream", func(ctx context.Context) (Target, error) { return openStream(ctx) }}
+	return Destination{Name: "JetStream", Open: func(ctx context.Context) (Target, error) { return openStream(ctx) }}
 }
 
 // Stream is an open JetStream destination. Peers publish by its JS.

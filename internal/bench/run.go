@@ -71,6 +71,9 @@ func measure(ctx context.Context, b *Bed, scenarios []Scenario) (*Report, error)
 			continue
 		}
 		results, err := b.rounds(ctx, sc)
+		if sc.End != nil {
+			err = errors.Join(err, sc.End())
+		}
 		if err != nil {
 			return nil, fmt.Errorf("scenario %s: %w", sc.Name, err)
 		}

@@ -25,6 +25,7 @@ type Scenario struct {
 	Rate   string // the unit of its rates
 	Rounds int    // if not the options'
 	Cases  []Case
+	End    func() error // ends what its runs share; nil: nothing
 }
 
 // Case is one line of a scenario's table.

@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -69,7 +70,9 @@ func TestRelaySuspendedPastItsLease(t *testing.T) {
 	first := h.Start("relay", crashtest.Options{Env: p.env()})
 	first.Await("ready")
 	publisher := h.Start("publisher", crashtest.Options{Env: p.env()})
-	until(t, 20*time.Second, "the relay holds messages", func() bool { return db.count(t.Context(), listed) > 0 })
+	until(t, 20*time.Second, "the relay delivers", func() bool {
+		return slices.ContainsFunc(h.History(), func(e history.Event) bool { return e.Kind == history.Begun })
+	})
 	first.Suspend()
 	second := h.Start("relay", crashtest.Options{Env: p.env()})
 	second.Await("ready")

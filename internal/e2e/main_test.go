@@ -13,7 +13,10 @@ var postgres pgtest.Shared
 // suite runs the tests with the shared server.
 type suite struct{ m *testing.M }
 
-func (s suite) Run() int { return postgres.Run(s.m) }
+func (s suite) Run() int {
+	defer func() { os.RemoveAll(built.dir) }()
+	return postgres.Run(s.m)
+}
 
 func TestMain(m *testing.M) {
 	os.Exit(crashtest.Main(suite{m}, map[string]crashtest.Role{"publisher": publish, "relay": relay}))

@@ -23,6 +23,7 @@ type composeService struct {
 	Build       struct{ Context, Dockerfile string }
 	Command     []string
 	Environment map[string]string
+	Hostname    string
 	Ports       []string
 	Volumes     []string
 	DependsOn   map[string]struct{ Condition string } `yaml:"depends_on"`
@@ -92,6 +93,7 @@ func TestCompose(t *testing.T) {
 		fault{"OUTBOX_DATABASE_URL:", "OUTBOX_DATABASE_URI:", "OUTBOX_DATABASE_URI: there is no such setting"},
 		fault{"OUTBOX_DATABASE_URL: postgres", "SHOP_URL: postgres", "run has no database"},
 		fault{"NATS_URL:", "NATS:", "the variable NATS_URL is not set"},
+		fault{"AMQP_URL:", "AMQP:", "the variable AMQP_URL is not set"},
 		fault{"/etc/outbox/outbox.yaml:ro", "/etc/outbox/config.yaml:ro", "no such file"},
 		fault{`command: ["run"]`, `command: ["relay"]`, "not with run"},
 		fault{`command: ["run"]`, `command: ["run", "--fast"]`, "unknown flag: --fast"},

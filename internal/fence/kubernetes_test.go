@@ -62,10 +62,16 @@ type (
 		Containers []container
 		Volumes    []volume
 	}
+	variable struct {
+		Name, Value string
+		From        struct {
+			Secret struct{ Name, Key string } `yaml:"secretKeyRef"`
+		} `yaml:"valueFrom"`
+	}
 	container struct {
 		Name, Image string
 		Args        []string
-		Env         []struct{ Name, Value string }
+		Env         []variable
 		Mounts      []struct {
 			Name     string
 			Path     string `yaml:"mountPath"`
@@ -135,6 +141,7 @@ func kubernetesProblems(t *testing.T, text string) (problems []string) {
 	problems = append(problems, podProblems(spec.Template.Spec)...)
 	files, missing := mounted(objects)
 	w := workloadOf(spec.Template.Spec, files)
+	missing = append(missing, w.setSecrets(spec.Template.Spec.Containers[0].Env, objects["Secret"])...)
 	return append(append(problems, missing...), w.problems(t)...)
 }
 
@@ -169,6 +176,22 @@ func mounted(objects map[string]*object) (files map[string]string, problems []st
 		}
 	}
 	return files, problems
+}
+
+// setSecrets sets the variables that come from the secret.
+func (w workload) setSecrets(env []variable, secret *object) (problems []string) {
+	for _, e := range env {
+		from := e.From.Secret
+		if from.Name == "" {
+			continue
+		}
+		value, ok := secret.StringData[from.Key]
+		if from.Name != secret.Metadata.Name || !ok {
+			problems = append(problems, "variable "+e.Name+" is of a secret that is not there")
+		}
+		w.env[e.Name] = value
+	}
+	return problems
 }
 
 func workloadOf(p pod, files map[string]string) workload {
@@ -222,6 +245,8 @@ func TestKubernetes(t *testing.T) {
 		fault{"OUTBOX_DATABASE_URL_FILE", "OUTBOX_DATABASE_FILE", "OUTBOX_DATABASE_FILE: there is no such setting"},
 		fault{"value: /run/secrets/outbox/database-url", "value: /run/secrets/database-url", "no such file"},
 		fault{"value: /etc/outbox/outbox.yaml", "value: /etc/outbox.yaml", "no such file"},
+		fault{"name: AMQP_URL", "name: AMQP", "the variable AMQP_URL is not set"},
+		fault{"key: amqp-url", "key: url", "a secret that is not there"},
 		fault{"name: NATS_URL", "name: NATS", "the variable NATS_URL is not set"},
 		fault{`command: ["outbox", "health"]`, `command: ["outbox", "ready"]`, "is not outbox health"},
 		fault{`command: ["outbox", "health"]`, `command: ["outbox", "health", "--wait"]`, "unknown flag: --wait"},

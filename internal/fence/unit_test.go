@@ -113,5 +113,6 @@ func TestUnit(t *testing.T) {
 		fault{"OUTBOX_DATABASE_URL_FILE", "OUTBOX_DATABASE_URLFILE", "there is no such setting"},
 		fault{"LoadCredential=database-url", "LoadCredential=url", "no such file"},
 		fault{"NATS_URL=", "NATS=", "the variable NATS_URL is not set"},
+		fault{"AMQP_URL=", "AMQP=", "the variable AMQP_URL is not set"},
 		fault{"/usr/local/bin/outbox run", "/usr/bin/outbox run", "it starts"})
 }

@@ -4,8 +4,9 @@
 select c.id, c.lapses, m.seq, m.id, m.topic, coalesce(m.key, ''), m.payload, m.headers::text, coalesce(m.dedup_key, ''),
        m.max_attempts, case when m.broker_ttl is not null
            then (least(extract(epoch from m.broker_ttl), 9e9) * 1000000)::bigint end,
-       case when isfinite(m.expires_at)
-           then (greatest(least(extract(epoch from m.expires_at - clock_timestamp()), 9e9), -9e9) * 1000000)::bigint end,
+       case when isfinite(coalesce(m.expires_at, m.published_at + $3))
+           then (greatest(least(extract(epoch from coalesce(m.expires_at, m.published_at + $3) - clock_timestamp()), 9e9),
+                          -9e9) * 1000000)::bigint end,
        m.published_at, m.generation, m.attempts
 from outbox.claim c
 cross join lateral unnest(c.seqs) s(seq)

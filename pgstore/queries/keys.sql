@@ -1,6 +1,7 @@
 -- What holds keys: messages that failed or are dead and hold them, messages in a relay's hands for longer than five
 -- seconds or in nobody's, and the first messages of paused topics among the oldest 10,000. Each source is read up to a
--- bound and gives the keys that it holds longest; per key the oldest message counts.
+-- bound and gives the keys that it holds longest; per key the oldest message counts that is delivered in order: others of
+-- the key hold nothing.
 with lanes as materialized (
     select l.key as destination, l.value ->> 'take' as take, l.value ->> 'free' as free
     from outbox.relay r cross join lateral jsonb_each(r.destinations) l
@@ -14,27 +15,39 @@ with lanes as materialized (
     limit 1000
 ), held as materialized (
     select h.*
-    from (select c.relay, c.destination, c.claimed_at, u.seq
+    from (select c.relay, c.destination, c.claimed_at, c.lapses, u.seq
           from outbox.claim c cross join lateral unnest(c.seqs, c.keys) u(seq, hash)
           where u.hash is not null
           limit 100000) h
+), waits as materialized (
+    select w.key, w.seq, w.topic, coalesce(w.first_failed_at, w.failed_at, w.published_at) as since
+    from outbox.waiting w where w.key is not null and w.holds order by w.key, w.seq limit 100000
+), parked as materialized (
+    select d.key, d.seq, d.topic, d.died_at as since from outbox.dead d where d.holds order by d.key, d.seq limit 100000
+), front as materialized (
+    select m.key, m.seq, m.topic from outbox.message m where exists (select from paused) order by m.seq limit 10000
+), ordered as materialized (
+    select t.topic
+    from (select w.topic from waits w union select d.topic from parked d union select m.topic from front m) t
+    where not exists (select from lanes)
+       or exists (select from lanes l where t.topic ~ l.take and (l.free is null or t.topic !~ l.free))
 ), source as materialized (
     (select w.key, w.seq
-     from (select distinct on (w.key) w.key, w.seq, coalesce(w.first_failed_at, w.failed_at, w.published_at) as since
-           from (select w.* from outbox.waiting w where w.key is not null and w.holds order by w.key, w.seq limit 100000) w
+     from (select distinct on (w.key) w.key, w.seq, w.since from waits w
+           where w.topic in (select o.topic from ordered o)
            order by w.key, w.seq) w
      order by w.since limit 1001)
     union all
     (select d.key, d.seq
-     from (select distinct on (d.key) d.key, d.seq, d.died_at
-           from (select d.* from outbox.dead d where d.holds order by d.key, d.seq limit 100000) d
-           where d.key is not null
+     from (select distinct on (d.key) d.key, d.seq, d.since from parked d
+           where d.key is not null and d.topic in (select o.topic from ordered o)
            order by d.key, d.seq) d
-     order by d.died_at limit 1001)
+     order by d.since limit 1001)
     union all
     (select m.key, h.seq
      from (select * from held h
            where h.relay is null or h.claimed_at < clock_timestamp() - interval '5 seconds'
+              or h.relay not in (select r.id from outbox.relay r where r.lease_until > clock_timestamp())
            order by h.claimed_at limit 1000) h
      cross join lateral (
          select m.key from outbox.message m where m.seq = h.seq
@@ -43,10 +56,9 @@ with lanes as materialized (
          limit 1
      ) m)
     union all
-    (select m.key, min(m.seq)
-     from (select m.key, m.seq, m.topic from outbox.message m
-           where exists (select from paused) order by m.seq limit 10000) m
-     where m.key is not null and exists (select from paused p where m.topic ~ p.take)
+    (select m.key, min(m.seq) from front m
+     where m.key is not null and m.topic in (select o.topic from ordered o)
+       and exists (select from paused p where m.topic ~ p.take)
      group by m.key
      order by min(m.seq) limit 1001)
 ), first as materialized (
@@ -60,23 +72,24 @@ with lanes as materialized (
            coalesce(h.claimed_at, x.since) as at,
            case when x.dead then 'parked'
                 when h.relay is not null and r.id is not null then 'in flight'
-                when h.seq is not null then 'lost'
                 when exists (select from paused p where x.topic ~ p.take) then 'paused'
+                when h.seq is not null then 'lost'
                 when x.available_at > clock_timestamp() then 'retrying'
                 else 'due' end as state,
+           greatest(x.suspicion, h.lapses + (h.relay is not null and r.id is null)::int) as lapses,
            h.destination, r.host, r.pid
     from first f
     cross join lateral (
         select m.seq, m.id, m.topic, 0 as attempts, '' as class, '' as text, null::timestamptz as available_at,
-               m.published_at as since, false as dead
+               m.published_at as since, 0 as suspicion, false as dead
         from outbox.message m where m.seq = f.seq
         union all
         select w.seq, w.id, w.topic, w.attempts, coalesce(w.error_class, ''), coalesce(w.last_error, ''), w.available_at,
-               coalesce(w.first_failed_at, w.failed_at, w.published_at), false
+               coalesce(w.first_failed_at, w.failed_at, w.published_at), w.lapses, false
         from outbox.waiting w where w.seq = f.seq
         union all
         select d.seq, d.id, d.topic, d.attempts, coalesce(d.error_class, ''), coalesce(d.last_error, ''), null,
-               d.died_at, true
+               d.died_at, d.lapses, true
         from outbox.dead d where d.seq = f.seq
         limit 1
     ) x
@@ -90,7 +103,7 @@ with lanes as materialized (
     order by coalesce(h.claimed_at, x.since)
     limit $1
 )
-select f.key, f.state, f.topic, f.id, f.seq, f.attempts, f.class, f.text,
+select f.key, f.state, f.topic, f.id, f.seq, f.attempts, f.lapses, f.class, f.text,
        coalesce((extract(epoch from f.available_at - clock_timestamp()) * 1000000)::bigint, 0),
        greatest((extract(epoch from clock_timestamp() - f.at) * 1000000)::bigint, 0),
        coalesce(f.destination, ''), coalesce(f.host, ''), coalesce(f.pid, 0),

@@ -1,7 +1,7 @@
 select r.id, r.host, r.pid, r.version, r.engine, r.lease_until > clock_timestamp(), r.started_at,
        (extract(epoch from clock_timestamp() - r.seen_at) * 1000000)::bigint,
        (extract(epoch from r.lease_until - clock_timestamp()) * 1000000)::bigint,
-       r.destinations::text, r.counters::text,
+       r.destinations::text, r.faults::text, r.counters::text,
        coalesce((select jsonb_object_agg(c.destination, c.n) from (
            select c.destination, sum(cardinality(c.seqs)) as n from outbox.claim c where c.relay = r.id group by 1
        ) c), '{}')::text

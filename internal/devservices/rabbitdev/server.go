@@ -295,6 +295,10 @@ func (s *Server) Alarm(ctx context.Context, on bool) error {
 	return s.Ctl(ctx, "set_vm_memory_high_watermark", watermark)
 }
 
+// Sync has the node write down what was declared so far. Messages that it has confirmed outlive a kill, exchanges, queues
+// and bindings of the last moments do not.
+func (s *Server) Sync(ctx context.Context) error { return s.Ctl(ctx, "eval", "mnesia:sync_log().") }
+
 // Ctl runs rabbitmqctl with the arguments.
 func (s *Server) Ctl(ctx context.Context, args ...string) error {
 	if s.external != "" {

@@ -16,10 +16,10 @@ begin
            and sum(octet_length(h.name) + octet_length(h.value #>> '{}')) <= 16384
            and bool_and(jsonb_typeof(h.value) = 'string')
            and bool_and(h.name ~ '^[A-Za-z0-9._-]{1,64}$')
-           and bool_and(h.name !~* '^(outbox|nats)-')
+           and bool_and(h.name !~* '^(outbox|nats)-' or h.name = 'Outbox-Causation')
            and bool_and(h.value #>> '{}' !~ '[\x01-\x1f\x7f-\x9f]')
         from jsonb_each(headers) h(name, value)
     );
 end
 $$;
-comment on function outbox.headers_valid(jsonb) is 'At most 64 string headers, 16 KiB together, names unique without case and not reserved, values without control characters.';
+comment on function outbox.headers_valid(jsonb) is 'At most 64 string headers, 16 KiB together, names unique without case and not reserved but for Outbox-Causation, values without control characters.';

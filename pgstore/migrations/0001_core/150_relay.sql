@@ -9,6 +9,7 @@ create table outbox.relay (
     version         text not null,
     engine          text not null,
     destinations    jsonb not null,
+    faults          jsonb not null default '{}',
     counters        jsonb not null default '{}',
     settings_digest text not null default '',
     started_at      timestamptz not null default clock_timestamp(),
@@ -17,4 +18,5 @@ create table outbox.relay (
 
 comment on table outbox.relay is 'Live relays. The lease covers all claims of the relay; a claim call removes relays whose lease has lapsed.';
 comment on column outbox.relay.beat is 'counts heartbeats';
+comment on column outbox.relay.faults is 'lanes whose destination takes no messages: misconfigured, and the reason';
 comment on column outbox.relay.destinations is 'per lane: topics and unordered (patterns, the first that covers a topic decides), take and free (the same as regular expressions; empty: every topic, null: none)';

@@ -426,15 +426,16 @@ begin
     -- Fresh messages never enter a claim of messages whose relay died: they would share its lapses. So a key
     -- that has both takes only the run of the kind of its head.
     bykey as materialized (
-        select t.key, array_agg(t.seq) as seqs, min(t.seq) as lo, max(t.seq) as hi, sum(t.bytes) as bytes,
-               coalesce(min(t.seq) filter (where t.lapses > 0) < min(t.seq) filter (where t.lapses = 0),
-                        bool_and(t.lapses > 0)) as relapsed,
-               case when bool_or(t.lapses > 0) and bool_or(t.lapses = 0)
-                    then greatest(min(t.seq) filter (where t.lapses > 0), min(t.seq) filter (where t.lapses = 0))
-               end as other
-        from taken t
-        where t.key is not null and t.source >= 0
-        group by t.key
+        select k.key, k.seqs, least(k.fresh, k.lapsed) as lo, k.hi, k.bytes,
+               k.lapsed is not null and (k.fresh is null or k.lapsed < k.fresh) as relapsed,
+               case when k.lapsed is not null and k.fresh is not null then greatest(k.fresh, k.lapsed) end as other
+        from (
+            select t.key, array_agg(t.seq) as seqs, max(t.seq) as hi, sum(t.bytes) as bytes,
+                   min(t.seq) filter (where t.lapses = 0) as fresh, min(t.seq) filter (where t.lapses > 0) as lapsed
+            from taken t
+            where t.key is not null and t.source >= 0
+            group by t.key
+        ) k
     ),
     -- Scalar subqueries, and limits around every parameter limit: any join or NOT EXISTS here becomes a scan
     -- of the table as soon as statistics are wrong.
@@ -560,13 +561,17 @@ begin
            (select max(l.id) from lost l),
            (select array_agg(l.id) from lost l),
            (select max(case when b.seq in (select o.seq from ok o where o.relapsed) then b.lapses end) from back b),
-           (select array_agg(o.seq order by o.seq) from ok o where not o.relapsed),
-           (select array_agg(o.hash order by o.seq) from ok o where not o.relapsed),
-           (select array_agg(o.seq order by o.seq) from ok o where o.relapsed),
-           (select array_agg(o.hash order by o.seq) from ok o where o.relapsed),
+           l.seqs, l.hashes, l.relisted, l.rehashed,
            (select array_agg(t.seq) from taken t where t.source = -1),
            (select array_agg(hashtext(t.key)) from taken t where t.source = -1),
            (select max(t.lapses) from taken t where t.source = -1)
+    from (
+        select array_agg(o.seq) filter (where not o.relapsed) as seqs,
+               array_agg(o.hash) filter (where not o.relapsed) as hashes,
+               array_agg(o.seq) filter (where o.relapsed) as relisted,
+               array_agg(o.hash) filter (where o.relapsed) as rehashed
+        from (select o.* from ok o order by o.seq) o
+    ) l
     into floor, scanned, yielded, due_at, due_seq, cut, misfit, skipped_keys, blocked_keys, ended_keys, foreign_ids, lost_last,
          v_lost, v_lapses, v_seqs, v_hashes, v_relisted, v_rehashed, v_alone, v_alone_hashes, v_alone_lapses;
 

@@ -12,6 +12,7 @@ create function outbox.beat(
     p_known    uuid[],
     p_stopping boolean,
     p_counters jsonb,
+    p_faults   jsonb,     -- {"destination": {"misconfigured": bool, "reason": text}}
     p_ahead    jsonb,     -- {"relay": beat}
     p_notify   boolean,
     p_host text, p_pid int, p_version text, p_engine text, p_lanes jsonb, p_digest text,
@@ -29,9 +30,9 @@ begin
     perform outbox.plan_settings(), set_config('synchronous_commit', 'off', true);
     if p_beat = 0 then
         insert into outbox.relay (id, lease_until, lease, beat, host, pid, version, engine, destinations,
-            counters, settings_digest)
+            counters, faults, settings_digest)
         values (p_relay, v_now + p_lease, p_lease, 0, p_host, p_pid, p_version, p_engine,
-            outbox.lane_regexps(p_lanes), p_counters, p_digest)
+            outbox.lane_regexps(p_lanes), p_counters, p_faults, p_digest)
         on conflict (id) do nothing;
     end if;
     select r.beat into v_before from outbox.relay r where r.id = p_relay for update;
@@ -40,7 +41,7 @@ begin
         return;   -- overtaken by a later one, which knew more
     end if;
     update outbox.relay r
-    set lease_until = v_now + p_lease, beat = p_beat + 1, counters = p_counters, seen_at = v_now
+    set lease_until = v_now + p_lease, beat = p_beat + 1, counters = p_counters, faults = p_faults, seen_at = v_now
     where r.id = p_relay;
 
     update outbox.claim c set relay = null
