@@ -64,8 +64,10 @@ with lanes as materialized (
 ), first as materialized (
     -- The sources are cut: what is older in another table is looked for.
     select s.key, least(s.seq,
-               (select w.seq from outbox.waiting w where w.key = s.key and w.holds order by w.seq limit 1),
-               (select d.seq from outbox.dead d where d.key = s.key and d.holds order by d.seq limit 1)) as seq
+               (select w.seq from outbox.waiting w
+                where w.key = s.key and w.holds and w.topic in (select o.topic from ordered o) order by w.seq limit 1),
+               (select d.seq from outbox.dead d
+                where d.key = s.key and d.holds and d.topic in (select o.topic from ordered o) order by d.seq limit 1)) as seq
     from (select s.key, min(s.seq) as seq from source s group by s.key) s
 ), found as materialized (
     select f.key, x.*,

@@ -242,35 +242,57 @@ begin
         limit 4000
     ),
     -- Rows behind a head that cannot be taken now are left out before the limit: they would fill it, for as long
-    -- as that head waits. (A head that is due itself and finds no room here joins by "head".)
+    -- as that head waits. (A head that is due itself and finds no room here joins by "head".) Such a head is looked
+    -- for once for each key, from its last row here: a redrive makes any number of rows of a key due, and a walk
+    -- from each of them over all before it would take the square of that. Behind a thousand that can be taken it does
+    -- not matter. No join with the keys: without statistics it would be a loop.
     due as materialized (
         select d.seq, d.key, d.topic, d.bytes
         from (
             select w.seq, w.key, w.topic, w.bytes
-            from ripe w
-            where (w.destination is null or w.destination = p_destination)
-              and w.topic ~ v_take
-              and (v_stop is null or w.topic !~ v_stop)
-              and w.lapses = 0
-              and w.seq not in (select l.seq from listed l)
-              and (w.key is null or w.topic ~ v_free
-                   or hashtext(w.key) not in (select h.hash from reserved h)
-                      and (select o.seq from outbox.waiting o
-                           where o.key = w.key and o.holds and o.seq < w.seq
-                             and (o.available_at > v_now or o.lapses > 0 or o.topic !~ v_take or o.topic ~ v_stop)
-                             and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
-                             and (o.destination is null or o.destination = p_destination)
-                           order by o.seq limit 1) is null
-                      and (select o.seq from outbox.dead o
-                           where o.key = w.key and o.holds and o.seq < w.seq
-                             and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
-                             and (o.destination is null or o.destination = p_destination)
-                           order by o.seq limit 1) is null
-                      and coalesce((select m.topic ~ v_take and (v_stop is null or m.topic !~ v_stop)
+            from (
+                select l.*, max(l.ends) over (partition by l.line) as block
+                from (
+                    select n.*, case
+                               when n.line is not null and n.place = 1
+                                   and hashtext(n.line) not in (select h.hash from reserved h)
+                               then least(
+                                   9223372036854775807,
+                                   (select o.seq
+                                    from (select o.seq, o.available_at, o.lapses, o.topic
+                                          from outbox.waiting o
+                                          where o.key = n.line and o.holds and o.seq < n.seq
+                                            and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
+                                            and (o.destination is null or o.destination = p_destination)
+                                          order by o.seq limit 1000) o
+                                    where o.available_at > v_now or o.lapses > 0 or o.topic !~ v_take or o.topic ~ v_stop
+                                    order by o.seq limit 1),
+                                   (select o.seq from outbox.dead o
+                                    where o.key = n.line and o.holds and o.seq < n.seq
+                                      and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
+                                      and (o.destination is null or o.destination = p_destination)
+                                    order by o.seq limit 1),
+                                   (select case when m.topic ~ v_take and (v_stop is null or m.topic !~ v_stop) then null else m.seq end
                                     from outbox.message m
-                                    where m.key = w.key and m.seq < w.seq
+                                    where m.key = n.line and m.seq < n.seq
                                       and m.topic ~ v_dest and (v_free is null or m.topic !~ v_free)
-                                    order by m.seq limit 1), true))
+                                    order by m.seq limit 1))
+                               end as ends
+                    from (
+                        select r.*, row_number() over (partition by r.line order by r.seq desc) as place
+                        from (
+                            select w.*, case when w.topic ~ v_free then null else w.key end as line
+                            from ripe w
+                            where (w.destination is null or w.destination = p_destination)
+                              and w.topic ~ v_take
+                              and (v_stop is null or w.topic !~ v_stop)
+                              and w.lapses = 0
+                              and w.seq not in (select l.seq from listed l)
+                        ) r
+                    ) n
+                ) l
+            ) w
+            where w.line is null or w.seq < w.block
             order by w.available_at, w.seq
             limit greatest(p_limit / 2, 1)
         ) d
@@ -437,7 +459,7 @@ begin
         from bykey b
     ),
     head as materialized (
-        select p.key, m.seq
+        select p.key, m.seq, least(p.lo, p.ready) as until, cardinality(p.seqs) as room, p.bytes - m.bytes as bytes
         from probe p
         cross join lateral (
             select m.seq, m.topic, octet_length(m.payload) as bytes
@@ -453,6 +475,37 @@ begin
           and m.topic ~ v_take and (v_stop is null or m.topic !~ v_stop)
           and (m.bytes <= p.bytes or m.bytes <= p_bytes - (select sum(t.bytes) from taken t))
     ),
+    -- The head's followers in waiting go with it, in the place of as many candidates, up to the first that anything is
+    -- before: of many due rows of a key the pass over them would meet only some behind the head.
+    followers as materialized (
+        select h.key, f.seq
+        from head h
+        cross join lateral (
+            select f.seq, bool_and(f.takeable) over w as open, row_number() over w as place, sum(f.bytes) over w as bytes
+            from (
+                select o.seq, octet_length(o.payload) as bytes,
+                       o.available_at <= v_now and o.lapses = 0 and o.topic ~ v_take
+                           and (v_stop is null or o.topic !~ v_stop)
+                           and o.seq not in (select l.seq from listed l) as takeable
+                from outbox.waiting o
+                where o.key = h.key and o.holds and o.seq > h.seq
+                  and o.seq < least(
+                      h.until,
+                      (select d.seq from outbox.dead d
+                       where d.key = h.key and d.holds and d.seq > h.seq
+                         and d.topic ~ v_dest and (v_free is null or d.topic !~ v_free)
+                         and (d.destination is null or d.destination = p_destination)
+                       order by d.seq limit 1),
+                      (select min(s.seq) from scheduled s where s.key = h.key and s.seq > h.seq))
+                  and o.topic ~ v_dest and (v_free is null or o.topic !~ v_free)
+                  and (o.destination is null or o.destination = p_destination)
+                order by o.seq
+                limit 1000
+            ) f
+            window w as (order by f.seq)
+        ) f
+        where f.open and f.place < h.room and f.bytes <= h.bytes
+    ),
     ok as materialized (
         select t.seq, null::int as hash, t.lapses > 0 as relapsed
         from taken t where t.key is null and t.source >= 0
@@ -465,6 +518,8 @@ begin
           and (p.other is null or s.seq < p.other)
         union all
         select h.seq, hashtext(h.key), false from head h
+        union all
+        select f.seq, hashtext(f.key), false from followers f
     ),
     seen as materialized (
         select r.available_at, r.seq
