@@ -20,7 +20,7 @@ func TestStoreConforms(t *testing.T) {
 	})
 }
 
-// Case 46: nothing depends on the defaults of role and database.
+// TestStoreConformsUnderHostileDefaults: nothing depends on the defaults of role and database.
 func TestStoreConformsUnderHostileDefaults(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Harness {
 		t.Parallel()

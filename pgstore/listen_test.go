@@ -69,7 +69,7 @@ func wakes(t *testing.T, store *Store, conn *pgx.Conn) bool {
 	return count > seen
 }
 
-// Case 36: the server ends the listener's connection.
+// TestListenerComesBackAfterItsConnectionWasKilled: the server ends the listener's connection.
 func TestListenerComesBackAfterItsConnectionWasKilled(t *testing.T) {
 	url := migratedDatabase(t)
 	conn := connect(t, url)
@@ -91,7 +91,7 @@ func TestListenerComesBackAfterItsConnectionWasKilled(t *testing.T) {
 	}
 }
 
-// Case 36: nothing gets through any more, and nobody closes the connection.
+// TestListenerComesBackFromABlackHole: nothing gets through any more, and nobody closes the connection.
 func TestListenerComesBackFromABlackHole(t *testing.T) {
 	url := migratedDatabase(t)
 	cfg, err := pgx.ParseConfig(url)

@@ -11,7 +11,7 @@ import (
 	"github.com/outboxrelay/outbox"
 )
 
-// Case 42: the answer of a claim is lost after its commit.
+// TestLostAnswerIsGivenBackByTheSecondBeat: the answer of a claim is lost after its commit.
 func TestLostAnswerIsGivenBackByTheSecondBeat(t *testing.T) {
 	url := migratedDatabase(t)
 	conn := connect(t, url)
@@ -56,7 +56,7 @@ func TestNamedTokenIsKeptForEver(t *testing.T) {
 	}
 }
 
-// Case 43: an older message commits while a younger one of its key is in flight.
+// TestLateLowerSeqWaitsAndGoesFirst: an older message commits while a younger one of its key is in flight.
 func TestLateLowerSeqWaitsAndGoesFirst(t *testing.T) {
 	url := migratedDatabase(t)
 	conn, late := connect(t, url), connect(t, url)
@@ -103,7 +103,7 @@ func claimSoon(t testing.TB, r *testRelay, limit int) []*outbox.Delivery {
 	return nil
 }
 
-// Case 44: a lease lapses; before a takeover the late settle succeeds, afterwards it is refused.
+// TestLateSettleUntilTakeover: a lease lapses; before a takeover the late settle succeeds, afterwards it is refused.
 func TestLateSettleUntilTakeover(t *testing.T) {
 	for _, takenOver := range []bool{false, true} {
 		url := migratedDatabase(t)
@@ -180,7 +180,7 @@ func TestForeignLostClaimIsLeftForItsLane(t *testing.T) {
 	}
 }
 
-// Case 45: settling one message does not wait for its neighbours in the claim.
+// TestRetryBesideASlowNeighbour: settling one message does not wait for its neighbours in the claim.
 func TestRetryBesideASlowNeighbour(t *testing.T) {
 	url := migratedDatabase(t)
 	store := newStore(t, url, nil)
@@ -194,7 +194,7 @@ func TestRetryBesideASlowNeighbour(t *testing.T) {
 	}
 }
 
-// Case 47: a client freezes with half of its claim sent, holding the claim lock.
+// TestFrozenClaimIsEnded: a client freezes with half of its claim sent, holding the claim lock.
 func TestFrozenClaimIsEnded(t *testing.T) {
 	url := migratedDatabase(t)
 	store := newStore(t, url, nil)

@@ -103,7 +103,7 @@ func TestLateCommitBesideABacklog(t *testing.T) {
 	t.Error("the late message was not claimed while there was a backlog")
 }
 
-// Case 18 for what is due: neither foreign rows nor a hundred thousand behind one head make claims long.
+// TestClaimBesideManyDueRows: neither foreign rows nor a hundred thousand behind one head make claims long.
 func TestClaimBesideManyDueRows(t *testing.T) {
 	for name, sql := range map[string]string{
 		"foreign": `insert into outbox.waiting (id, topic, payload, available_at)

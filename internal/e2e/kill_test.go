@@ -11,7 +11,7 @@ import (
 	"github.com/outboxrelay/outbox/internal/history"
 )
 
-// Case 17: relays are killed at random while they deliver.
+// TestRelaysKilledAtRandom: relays are killed at random while they deliver.
 func TestRelaysKilledAtRandom(t *testing.T) {
 	for _, relays := range []int{2, 4, 8} {
 		t.Run(fmt.Sprint(relays, " relays"), func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/outboxrelay/outbox/internal/history"
 )
 
-// Case 41: a relay is killed at each step between claim and settle.
+// TestRelayKilledAtEachStep: a relay is killed at each step between claim and settle.
 func TestRelayKilledAtEachStep(t *testing.T) {
 	for _, point := range []string{
 		"claim.before:3", "sent.claim:3", "claim.after:3", "deliver.before:30", "deliver.after:30",

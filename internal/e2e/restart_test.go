@@ -10,7 +10,7 @@ import (
 	"github.com/outboxrelay/outbox/internal/history"
 )
 
-// Case 55: PostgreSQL crashes under load, with asynchronous settles.
+// TestDatabaseCrashes: PostgreSQL crashes under load, with asynchronous settles.
 func TestDatabaseCrashes(t *testing.T) {
 	server, db := newServer(t)
 	h := crashtest.New(t)
@@ -24,7 +24,7 @@ func TestDatabaseCrashes(t *testing.T) {
 	finish(t, h, db, publisher, relays, history.Options{SettleLoss: int64(time.Second)})
 }
 
-// Case 40: the database is frozen, restarted and hangs up, in the middle of a drain.
+// TestDatabaseFaults: the database is frozen, restarted and hangs up, in the middle of a drain.
 func TestDatabaseFaults(t *testing.T) {
 	server, db := newServer(t)
 	h := crashtest.New(t)
