@@ -171,19 +171,23 @@ func (l *lane) advanceOffered(p probe, r *result, claimed []outbox.Claim) {
 	l.offered = left
 }
 
-// advanceFloor moves the window. One that yields little grows, a full batch resets it. When topics that were
-// left alone may be claimed again, their messages without a key are below the floor and unknown: start over, and
-// by one's own windows, since those of the others' claims have passed them too.
+// advanceFloor moves the window. One that yields little grows, until it fills a batch; then it is as large as that took,
+// and no larger than a batch when most rows are candidates. When topics that were left alone may be claimed again, their
+// messages without a key are below the floor and unknown: start over, and by one's own windows, since those of the
+// others' claims have passed them too.
 func (l *lane) advanceFloor(p probe, r *result, limit int) {
 	l.floor = *r.floor
 	if !same(r.stopped, l.stopped) {
 		l.alone = max(l.alone, l.floor)
 		l.floor, l.stopped = 0, r.stopped
 	}
+	little := 4**r.yielded < 3**r.scanned
 	switch {
-	case *r.claimed >= limit:
+	case *r.claimed >= limit && little && *r.yielded > 0:
+		l.window, l.grown = min(limit**r.scanned / *r.yielded, maxWindow), true
+	case *r.claimed >= limit && !little:
 		l.grown = false
-	case 4**r.yielded < 3**r.scanned:
+	case little:
 		l.window, l.grown = min(2*p.window, maxWindow), true
 	}
 }

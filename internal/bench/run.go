@@ -47,20 +47,19 @@ func Run(ctx context.Context, scenarios []Scenario, args []string, out, log io.W
 		return err
 	}
 	rep, err := measure(ctx, &Bed{Server: s, Options: o, Log: log, backend: backend}, scenarios)
-	if err := errors.Join(err, stopProfile()); err != nil {
+	err = errors.Join(err, stopProfile())
+	if rep == nil {
 		return err
 	}
-	rep.print(out, scenarios)
-	if err := rep.save(o.json); err != nil {
-		return err
-	}
+	rep.print(out, scenarios) // also what was finished before an error: it took long enough
+	err = errors.Join(err, rep.save(o.json))
 	if rep.faults() > 0 {
-		return ErrFaults
+		err = errors.Join(err, ErrFaults)
 	}
-	return nil
+	return err
 }
 
-// measure runs the chosen scenarios one after another.
+// measure runs the chosen scenarios one after another. With an error it returns those that it has finished, or nil.
 func measure(ctx context.Context, b *Bed, scenarios []Scenario) (*Report, error) {
 	rep, err := newReport(ctx, b)
 	if err != nil {
@@ -75,7 +74,7 @@ func measure(ctx context.Context, b *Bed, scenarios []Scenario) (*Report, error)
 			err = errors.Join(err, sc.End())
 		}
 		if err != nil {
-			return nil, fmt.Errorf("scenario %s: %w", sc.Name, err)
+			return rep, fmt.Errorf("scenario %s: %w", sc.Name, err)
 		}
 		rep.Results = append(rep.Results, results...)
 	}

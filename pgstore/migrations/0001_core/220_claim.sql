@@ -371,13 +371,14 @@ begin
         limit 10000
     ),
     -- Keys whose head nobody may take now, of a window that has grown because the last one brought little: their
-    -- rows would fill the batch again and again.
+    -- rows would fill the batch again and again. Keys with few rows here could not, and need not be looked for.
     barred as materialized (
         select k.key
         from (
             select w.key, min(w.seq) as lo from win w
             where p_window > p_limit and w.eligible and w.key is not null
             group by w.key
+            having count(*) > 3
         ) k
         where (select o.seq from outbox.waiting o
                where o.key = k.key and o.holds and o.seq < k.lo
