@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/outboxrelay/outbox"
 	"github.com/outboxrelay/outbox/internal/template"
@@ -205,13 +208,25 @@ func (s *Sink) dialAny(ctx context.Context) (*link, error) {
 }
 
 // CheckURL reports what is wrong with the URL or URLs given to Open. The error shows nothing of it: there may be a
-// password in any part.
+// password in any part. An @ behind the host is refused, and so is a fragment: they are what a reserved character in the
+// password makes of a URL, whose host, which errors name, is then a part of the password.
 func CheckURL(text string) error {
 	for node := range strings.SplitSeq(text, ",") {
-		u, err := url.Parse(strings.TrimSpace(node))
-		if err != nil || u.Host == "" || u.Scheme != "amqp" && u.Scheme != "amqps" {
-			return errors.New("is no URL such as amqp://user:password@host:5672/vhost, or several with commas between; reserved characters in a password are written as %xx")
+		node = strings.TrimSpace(node)
+		u, err := url.Parse(node)
+		if err != nil || u.Host == "" || u.Scheme != "amqp" && u.Scheme != "amqps" || !isPort(u.Port()) ||
+			strings.Contains(u.EscapedPath()+u.RawQuery, "@") || strings.Contains(node, "#") {
+			return errors.New("is no URL such as amqp://user:password@host:5672/vhost, or several with commas between; reserved characters in a password, and an @ in any other part, are written as %xx")
+		}
+		if _, err := amqp.ParseURI(node); err != nil {
+			return errors.New("the URL's heartbeat, connection_timeout or channel_max is not a whole number within AMQP's bounds")
 		}
 	}
 	return nil
+}
+
+// isPort reports whether the text is a port, or nothing: the scheme's own.
+func isPort(text string) bool {
+	port, err := strconv.ParseUint(text, 10, 16)
+	return text == "" || err == nil && port > 0
 }

@@ -330,10 +330,15 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, url := range []string{"", "amqp://", "nats://h", "h:5672", "amqp://u:geheim#1@h", "amqp://u:gehe im@h", "amqp://h,nats://geheim"} {
+	for _, url := range []string{"", "amqp://", "nats://h", "h:5672", "amqp://u:geheim#1@h", "amqp://u:gehe im@h", "amqp://h,nats://geheim",
+		"amqp://u:12/geheim@h", "amqp://u:12?geheim@h", "amqp://u:12#geheim", "amqp://u:p@geheim/x@h/v", "amqp://u:p@geheim?x@h",
+		"amqp://u:geheim@h:99999", "amqp://u:geheim@h:0", "amqp://h?heartbeat=geheim", "amqp://h?connection_timeout=geheim"} {
 		if _, err := Open(url, nil); err == nil || strings.Contains(err.Error(), "geheim") {
 			t.Errorf("%q: %v", url, err)
 		}
+	}
+	if err := CheckURL("amqp://u%40x:p%2F%23@h:5672/a%40b?heartbeat=5, amqps://[::1]/"); err != nil {
+		t.Error(err)
 	}
 	s, err := Open("amqp://h,amqps://i/v", nil)
 	if err != nil || s.cfg.Exchange != "outbox" || s.cfg.ConfirmTimeout != 5*time.Second || cap(s.slots) != 2000 {
