@@ -126,22 +126,25 @@ func (c *channel) forget(p *publish) {
 }
 
 // track gives each message its result as soon as it is known. Usually they come in order; what overtook the oldest is
-// found by a look at all of them when the oldest takes long.
+// found by a look at all of them when the oldest takes long, whatever is published meanwhile.
 func (c *channel) track() {
 	const long = 5 * time.Millisecond
 	ticker := time.NewTicker(long)
 	defer ticker.Stop()
 	closes := c.closes
+	var waited <-chan struct{} // since the ticker's reset
 	for {
 		confirmed, some := c.oldest()
 		switch {
-		case some:
+		case some && confirmed != waited:
 			ticker.Reset(long)
+		case some:
 		case c.isEnded() && c.finish():
 			return
 		default:
 			ticker.Stop()
 		}
+		waited = confirmed
 		select {
 		case <-confirmed:
 			c.settle(false)

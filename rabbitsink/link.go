@@ -3,8 +3,10 @@ package rabbitsink
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 	"strings"
@@ -35,6 +37,7 @@ type link struct {
 	lostErr  error // set before lost is closed
 
 	mu      sync.Mutex
+	ended   bool          // no more work
 	blocked chan struct{} // closed while RabbitMQ takes no messages
 	reason  string
 }
@@ -127,7 +130,7 @@ func (l *link) run() {
 	l.takeDown()
 	for range blockings { // until the client closes it
 	}
-	l.work.Wait()
+	l.end()
 }
 
 // takeDown closes the connection in the protocol's way if the server answers quickly, else at once.
@@ -217,10 +220,14 @@ func (l *link) ask(ctx context.Context) error {
 		return l.unanswered(ctx)
 	}
 	answer := make(chan error, 1)
-	l.work.Go(func() {
+	asked := l.begin(func() {
 		defer func() { <-l.asking }()
 		answer <- l.control.ExchangeDeclarePassive(l.sink.cfg.Exchange, amqp.ExchangeTopic, true, false, false, false, nil)
 	})
+	if !asked {
+		<-l.asking
+		return l.lostErr
+	}
 	select {
 	case err := <-answer:
 		if err != nil {
@@ -235,6 +242,26 @@ func (l *link) ask(ctx context.Context) error {
 	case <-ctx.Done():
 		return l.unanswered(ctx)
 	}
+}
+
+// begin starts work that no work of the link's has started; false: the link is lost, and its work may be awaited, which
+// would miss this one, or panic.
+func (l *link) begin(work func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return false
+	}
+	l.work.Go(work)
+	return true
+}
+
+// end lets all work end, and begins no other.
+func (l *link) end() {
+	l.mu.Lock()
+	l.ended = true
+	l.mu.Unlock()
+	l.work.Wait()
 }
 
 var errSilent = errors.New("RabbitMQ does not answer")
@@ -259,9 +286,12 @@ func explain(err error, cfg *Config) error {
 	var e *amqp.Error
 	var op *net.OpError
 	var certificate *tls.CertificateVerificationError
+	var file *fs.PathError
 	switch {
 	case errors.As(err, &certificate):
-		return outbox.Misconfigured(fmt.Errorf("the server's certificate is not trusted: %w", err))
+		return outbox.Misconfigured(fmt.Errorf("the server's certificate is not trusted: %w", untrusted(certificate)))
+	case errors.As(err, &file): // of the client's certificate, or the authorities
+		return outbox.Misconfigured(err)
 	case errors.As(err, &op): // its text would name the local port, another one each time
 		return op.Err
 	case !errors.As(err, &e):
@@ -285,6 +315,16 @@ func explain(err error, cfg *Config) error {
 		return fmt.Errorf("RabbitMQ says: %s (%d)", e.Reason, e.Code)
 	}
 	return outbox.Misconfigured(fmt.Errorf("%s (RabbitMQ says: %s, %d)", what, e.Reason, e.Code))
+}
+
+// untrusted is why, without the time of the try, which is another one each time.
+func untrusted(err *tls.CertificateVerificationError) error {
+	var invalid x509.CertificateInvalidError
+	if errors.As(err, &invalid) && invalid.Reason == x509.Expired && invalid.Cert != nil {
+		c := invalid.Cert
+		return fmt.Errorf("certificate of %s is valid from %s to %s only", c.Subject, c.NotBefore.Format(time.RFC3339), c.NotAfter.Format(time.RFC3339))
+	}
+	return err
 }
 
 // redacted is a server's address without its user and password.

@@ -92,15 +92,11 @@ func isReserved(name string) bool {
 	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) && !strings.EqualFold(name, headerCausation)
 }
 
-// trackingIDs is the chain of causes as a JSON list; empty without one.
+// trackingIDs is the chain of causes as a JSON list, without what is no id; empty if there is none.
 func trackingIDs(d *outbox.Delivery) string {
-	chain := template.HeaderOf(d, headerCausation)
-	if chain == "" {
+	ids := d.Causation()
+	if len(ids) == 0 {
 		return ""
-	}
-	ids := strings.Split(chain, ",")
-	for i := range ids {
-		ids[i] = strings.TrimSpace(ids[i])
 	}
 	text, err := json.Marshal(ids)
 	if err != nil {
