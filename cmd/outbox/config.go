@@ -261,7 +261,7 @@ func flatten(err error) (list []error) {
 
 var (
 	camelHump  = regexp.MustCompile(`([a-z])([A-Z])`)
-	routeField = regexp.MustCompile(`^Routes\[(\d+)\]\.(Slots|BatchSize|BatchBytes|Name)$`)
+	routeField = regexp.MustCompile(`^Routes\[(\d+)\]\.(Slots|BatchSize|BatchBytes|TTL|BrokerTTL|Name)$`)
 )
 
 // keyOf is the key of a field of the library's configuration.
@@ -288,7 +288,10 @@ func (c *config) laneKey(i int, name string) string {
 	if d == nil || d.at == "" {
 		return name
 	}
-	own := map[string]bool{"slots": d.lane.slots != 0, "batch_size": d.lane.batchSize != 0, "batch_bytes": d.lane.batchBytes != 0}
+	own := map[string]bool{
+		"slots": d.lane.slots != 0, "batch_size": d.lane.batchSize != 0, "batch_bytes": d.lane.batchBytes != 0,
+		"ttl": d.lane.ttl != 0, "broker_ttl": d.lane.brokerTTL != 0,
+	}
 	switch {
 	case name == "name":
 		return d.at
