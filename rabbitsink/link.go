@@ -2,20 +2,13 @@ package rabbitsink
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
-	"net/url"
-	"strings"
 	"sync"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-
-	"github.com/outboxrelay/outbox"
 )
 
 // link is a connection with all that belongs to it: the channel in confirm mode that messages are published to, the
@@ -278,68 +271,4 @@ func (l *link) unanswered(ctx context.Context) error {
 
 func (l *link) notConnected(err error) error {
 	return fmt.Errorf("%w at %s: %w", errNotConnected, l.node, err)
-}
-
-// explain gives errors the words of an operator, and keeps them the same from try to try. What an operator has to set
-// right is outbox.Misconfigured.
-func explain(err error, cfg *Config) error {
-	var e *amqp.Error
-	var op *net.OpError
-	var certificate *tls.CertificateVerificationError
-	var file *fs.PathError
-	switch {
-	case errors.As(err, &certificate):
-		return outbox.Misconfigured(fmt.Errorf("the server's certificate is not trusted: %w", untrusted(certificate)))
-	case errors.As(err, &file): // of the client's certificate, or the authorities
-		return outbox.Misconfigured(err)
-	case errors.As(err, &op): // its text would name the local port, another one each time
-		return op.Err
-	case !errors.As(err, &e):
-		return err
-	}
-	what := ""
-	switch {
-	case !e.Server && e.Code == amqp.FrameError: // the connection's end, in words that begin with the ports
-		return errors.New(lastPart(e.Reason))
-	case errors.Is(err, amqp.ErrCredentials) || e.Code == amqp.AccessRefused && contains(e, "login was refused"):
-		what = "the login is refused, or was cut off; check user and password"
-	case e.Code == amqp.AccessRefused && contains(e, "access to vhost"), e.Code == amqp.NotAllowed && contains(e, "vhost") && !contains(e, "limit"):
-		what = "the virtual host does not exist or is not open to the user; check the URL's path, and: rabbitmqctl set_permissions"
-	case e.Code == amqp.NotFound:
-		what = fmt.Sprintf("exchange %s does not exist; create it as a durable topic exchange, or let it be declared", cfg.Exchange)
-	case e.Code == amqp.PreconditionFailed && contains(e, "inequivalent arg"):
-		what = fmt.Sprintf("exchange %s exists with other properties than those of a durable topic exchange; delete it, name another, or only check it", cfg.Exchange)
-	case e.Code == amqp.AccessRefused:
-		what = fmt.Sprintf("access to exchange %s is refused; the user needs the permission to write to it, and to configure it if it is to be declared: rabbitmqctl set_permissions", cfg.Exchange)
-	default:
-		return fmt.Errorf("RabbitMQ says: %s (%d)", e.Reason, e.Code)
-	}
-	return outbox.Misconfigured(fmt.Errorf("%s (RabbitMQ says: %s, %d)", what, e.Reason, e.Code))
-}
-
-// untrusted is why, without the time of the try, which is another one each time.
-func untrusted(err *tls.CertificateVerificationError) error {
-	var invalid x509.CertificateInvalidError
-	if errors.As(err, &invalid) && invalid.Reason == x509.Expired && invalid.Cert != nil {
-		c := invalid.Cert
-		return fmt.Errorf("certificate of %s is valid from %s to %s only", c.Subject, c.NotBefore.Format(time.RFC3339), c.NotAfter.Format(time.RFC3339))
-	}
-	return err
-}
-
-// redacted is a server's address without its user and password.
-func redacted(node string) string {
-	u, err := url.Parse(node)
-	if err != nil {
-		return "an address that cannot be read"
-	}
-	return u.Scheme + "://" + u.Host
-}
-
-// lastPart is what follows the last colon.
-func lastPart(text string) string {
-	if i := strings.LastIndex(text, ": "); i >= 0 {
-		return text[i+2:]
-	}
-	return text
 }

@@ -289,6 +289,8 @@ func TestMisconfigured(t *testing.T) {
 		"login":     {as("reader:hushhush"), Config{}, []string{"the login is refused", "; check user and password"}},
 		"vhost":     {server.URL() + "nowhere", Config{}, []string{"virtual host does not exist"}},
 		"configure": {as("reader:hush"), Config{Exchange: h.exchange}, []string{"access to exchange " + h.exchange + " is refused", "set_permissions"}},
+		"plain":     {strings.Replace(server.URL(), "amqp:", "amqps:", 1), Config{}, []string{"the port has no TLS"}},
+		"mechanism": {server.URL() + "?auth_mechanism=external", Config{}, []string{"auth_mechanism"}},
 		"nobody":    {"amqp://u:hush@127.0.0.1:1", Config{}, []string{"not connected to RabbitMQ at amqp://127.0.0.1:1: connect: connection refused"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -299,6 +301,9 @@ func TestMisconfigured(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), part) {
 					t.Errorf("the preflight does not say %q: %v", part, err)
 				}
+			}
+			if got := outbox.IsMisconfigured(err); got != (name != "nobody") {
+				t.Errorf("misconfigured: %v, %v", got, err)
 			}
 			if err != nil && strings.Contains(err.Error(), "hush") {
 				t.Errorf("a password is shown: %v", err)
