@@ -218,6 +218,8 @@ var refusedDestinations = []refusal{
 	{"stream to create without name", "destinations: {a: {url: 'nats://h', create: true}}", nil, nil, []string{`destinations.a: stream ""`, "needs a name"}},
 	{"subject template", "destinations: {a: {url: 'nats://h', subject: '{nonsense}'}}", nil, nil, []string{"destinations.a: subject"}},
 	{"no server", "to: 'nats:'", nil, nil, []string{"is no URL such as nats://"}},
+	{"password in the host of NATS", "to: 'nats://u:12/geheim@h'", nil, nil, []string{"is no URL such as nats://"}},
+	{"password is the host of NATS", "to: 'nats://u:p@geheim/x@h,nats://h'", nil, nil, []string{"is no URL such as nats://"}},
 	{"to and destinations", "destinations: {a: {url: 'stdout:'}}", nil, []string{"--to=stdout:"}, []string{"exclude each other"}},
 	{"destination without URL", "destinations: {a: {slots: 5}}", nil, nil, []string{"destinations.a: needs a url"}},
 	{"destination's name", "destinations: {A: {url: 'stdout:'}}", nil, nil, []string{"destinations.A", "a-z 0-9"}},

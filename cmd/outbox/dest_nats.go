@@ -70,8 +70,11 @@ func checkNATS(d *destination, text string, topics []string) error {
 		errs = append(errs, e)
 	}
 	for _, server := range strings.Split(text, ",") {
-		if u, err := url.Parse(server); err != nil || u.Host == "" {
-			errs = append(errs, errors.New("is no URL such as nats://host:4222, or several with commas between"))
+		u, err := url.Parse(server)
+		// An @ or # behind the host: a reserved character in the password is not escaped, and the host, which errors
+		// name, is a part of the password.
+		if err != nil || u.Host == "" || strings.Contains(u.EscapedPath()+u.RawQuery, "@") || strings.Contains(server, "#") {
+			errs = append(errs, errors.New("is no URL such as nats://host:4222, or several with commas between; reserved characters in a password are written as %xx"))
 		}
 	}
 	return errors.Join(errs...)
