@@ -36,6 +36,9 @@ func explain(err error, cfg *Config) error {
 	case !errors.As(err, &e):
 		return err
 	}
+	if errors.Is(err, amqp.ErrVhost) { // the client's guess: RabbitMQ says it if it refuses
+		return errors.New("the connection was cut off when the virtual host was to be opened")
+	}
 	what := ""
 	switch {
 	case errors.Is(err, amqp.ErrSASL):

@@ -75,6 +75,9 @@ func TestExplainIsSteady(t *testing.T) {
 	if len(texts) != 1 {
 		t.Errorf("an expired certificate has several texts: %v", texts)
 	}
+	if err := explain(amqp.ErrVhost, &Config{}); outbox.IsMisconfigured(err) { // the server said nothing, as one that stops
+		t.Errorf("cut off during the handshake: %v", err)
+	}
 	if err := explain(&fs.PathError{Op: "open", Path: "ca.pem", Err: fs.ErrNotExist}, &Config{}); !outbox.IsMisconfigured(err) {
 		t.Errorf("a file that is missing: %v", err)
 	}
