@@ -68,14 +68,16 @@ const (
 // Store is an outbox.Store in PostgreSQL, and a Publisher. It is safe for concurrent use.
 type Store struct {
 	*Publisher
-	pool   *pgxpool.Pool
-	owned  bool
-	cfg    Config
-	sql    *statements
-	log    *slog.Logger
-	signal *signal
-	waker  *waker
-	within sync.Map // *pgx.Conn of each InTx under way: *atomic.Bool, whether it has published
+	pool  *pgxpool.Pool
+	owned bool
+	cfg   Config
+	sql   *statements
+	// settleTxSQL is sent in callers' transactions.
+	settleTxSQL string
+	log         *slog.Logger
+	signal      *signal
+	waker       *waker
+	within      sync.Map // *pgx.Conn of each InTx under way: *atomic.Bool, whether it has published
 
 	mu     sync.Mutex
 	relays map[outbox.ID]*relay
@@ -133,7 +135,7 @@ func New(pool *pgxpool.Pool, cfg *Config) (*Store, error) {
 	if log == nil {
 		log = slog.Default()
 	}
-	s := &Store{Publisher: publisher, pool: pool, cfg: c, sql: sql, log: log, signal: newSignal(),
+	s := &Store{Publisher: publisher, pool: pool, cfg: c, sql: sql, settleTxSQL: render(uncommented(settleTxSQL), c.Schema), log: log, signal: newSignal(),
 		relays: map[outbox.ID]*relay{}}
 	s.waker = newWaker(s.wakeRelays, log)
 	return s, nil

@@ -37,7 +37,7 @@ func Cases() []Case {
 	return slices.Concat(
 		publishCases(), dedupCases(), delayCases(), topicCases(), limitCases(),
 		leaseCases(), takeoverCases(), suspectCases(), tokenCases(), givenBackCases(),
-		settleCases(), retryCases(), parkCases(), orderCases(), waitCases(), raceCases(), historyCases(), operatorCases(), operatorHeadCases(),
+		settleCases(), ownSettleCases(), retryCases(), parkCases(), orderCases(), waitCases(), raceCases(), historyCases(), operatorCases(), operatorHeadCases(),
 	)
 }
 
