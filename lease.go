@@ -176,6 +176,7 @@ func (s *session) send(ctx context.Context, stopping bool) (Orders, error) {
 	orders, err := s.r.store.Beat(ctx, info, known)
 	if err == nil && !stopping {
 		s.extend(sent)
+		s.r.setClock(orders.Now, sent)
 		s.r.event(Event{Kind: EventBeat, Relay: s.id, Took: time.Since(sent)})
 	}
 	return orders, err
@@ -186,11 +187,16 @@ func (r *running) info(id ID, beat int64) RelayInfo {
 		ID: id, Lease: r.cfg.Lease, Beat: beat, Host: r.cfg.Host, PID: os.Getpid(), Version: r.cfg.Version,
 		Engine: "poll", Counters: r.counters.values(),
 	}
+	info.Lanes, info.Samples = r.laneInfos(), r.samples()
+	return info
+}
+
+func (r *running) laneInfos() (lanes []LaneInfo) {
 	unordered := r.policies.unordered()
 	for _, l := range r.lanes {
-		info.Lanes = append(info.Lanes, LaneInfo{Destination: l.name, Topics: l.topics, Unordered: unordered, Fault: l.faults.worst()})
+		lanes = append(lanes, LaneInfo{Destination: l.name, Topics: l.topics, Unordered: unordered, Fault: l.faults.worst()})
 	}
-	return info
+	return lanes
 }
 
 // keeper is the lease loop of a session.

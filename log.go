@@ -6,17 +6,6 @@ import (
 	"time"
 )
 
-// event tells the hook, with this relay's current id.
-func (r *running) event(e Event) {
-	if r.cfg.Hooks.Event == nil {
-		return
-	}
-	if s := r.session.Load(); s != nil && e.Relay.IsZero() {
-		e.Relay = s.id
-	}
-	r.cfg.Hooks.Event(r.base, e)
-}
-
 func messageAttrs(l *lane, d *Delivery) []any {
 	return []any{
 		slog.String("id", d.ID.String()), slog.String("topic", d.Topic),
@@ -70,11 +59,11 @@ func (r *running) logDead(l *lane, d *Delivery, o Outcome) {
 }
 
 // fenced counts and tells that a result came too late.
-func (r *running) fenced(l *lane, o *Outcome) {
+func (r *running) fenced(l *lane, topic string, o *Outcome) {
 	r.counters.fenced.Add(1)
 	r.log.Warn("result refused, another relay has taken the message over",
 		"destination", l.name, "seq", o.Seq, "claim", o.Claim.ID, "outcome", o.Kind.String())
-	r.event(Event{Kind: EventFenced, Destination: l.name, Outcome: *o})
+	r.event(Event{Kind: EventFenced, Destination: l.name, Topic: topic, Outcome: *o})
 }
 
 // breakerChanged tells that a destination, or the handler of a topic, became unavailable or available.
@@ -92,7 +81,7 @@ func (l *lane) breakerChanged(c stateChange, reason string, misconfigured bool) 
 	}
 	fault := faultOf(c.scope, reason, misconfigured)
 	if l.faults.set(c.scope, fault) {
-		l.r.tellState()
+		l.faultChanged()
 	}
 	if other := l.faults.log(fault); c.first || c.checked && other {
 		l.r.log.Warn(faultMessage(fault, c.first), append(attrs, "error", reason, "probe_in", c.rest)...)
@@ -113,8 +102,14 @@ func faultMessage(f Fault, first bool) string {
 // faultEnded tells that the destination works, or that a check finds nothing wrong with it.
 func (l *lane) faultEnded(scope string) {
 	if l.faults.clear(scope) {
-		l.r.tellState()
+		l.faultChanged()
 	}
+}
+
+// faultChanged tells hooks, and by a heartbeat at once the store.
+func (l *lane) faultChanged() {
+	l.r.event(Event{Kind: EventFault, Destination: l.name, Fault: l.faults.worst()})
+	l.r.tellState()
 }
 
 // tellState makes a heartbeat tell the store at once.

@@ -161,6 +161,7 @@ type RelayInfo struct {
 	Engine   string
 	Lanes    []LaneInfo
 	Counters map[string]int64
+	Samples  bool // it takes its turn as the relay that samples; see Sampler
 }
 
 // LaneInfo is a lane as other relays and operators see it.
@@ -176,6 +177,8 @@ type LaneInfo struct {
 type Orders struct {
 	// Holders, answered to a registration, are the relays that hold messages.
 	Holders []Holder
+	// Now is the store's clock; zero if it has none of its own.
+	Now time.Time
 }
 
 // Holder is a relay that holds messages, as seen by the database.
