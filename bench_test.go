@@ -112,8 +112,8 @@ func TestHooksCostNothingWhenAbsent(t *testing.T) {
 	<-store.done
 	r.mustStop()
 	runtime.ReadMemStats(&after)
-	// The store of the test allocates a few times for each claim.
-	if per := float64(after.Mallocs-before.Mallocs) / messages; per > 1.1 {
+	// The test's store and the batches add some; one more for each message would be 2.
+	if per := float64(after.Mallocs-before.Mallocs) / messages; per > 1.6 {
 		t.Errorf("%.2f allocations for each message", per)
 	}
 }

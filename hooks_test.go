@@ -63,7 +63,9 @@ func (d *diary) hooks(name string) outbox.Hooks {
 			d.note("%s batch start %s %d", name, destination, len(ds))
 			return in(ctx, "batch")
 		},
-		BatchEnd: func(ctx context.Context, err error) { d.note("%s batch end %v %v", name, err, ctx.Value(hookKey{name})) },
+		BatchEnd: func(ctx context.Context, err error) {
+			d.note("%s batch end %v %v", name, err, ctx.Value(hookKey{name}))
+		},
 		RelayStart: func(_ context.Context, lanes []outbox.LaneInfo) {
 			d.note("%s relay start %s", name, lanes[0].Destination)
 		},

@@ -79,10 +79,6 @@ func (r *running) relayStart() {
 	}
 }
 
-func (r *running) sampled(s *Sample) {
-	guard(r.log, "Sampled", func() { r.cfg.Hooks.Sampled(r.base, s) })
-}
-
 // event tells the hook, with this relay's current id.
 func (r *running) event(e Event) {
 	if r.cfg.Hooks.Event == nil {

@@ -65,6 +65,7 @@ type Relay struct {
 	abort    chan struct{}
 
 	readyOnce, abortOnce sync.Once
+	current              atomic.Pointer[running]
 
 	mu   sync.Mutex
 	busy bool
@@ -180,6 +181,9 @@ type running struct {
 	done    chan struct{}
 
 	inFlight    atomic.Int64 // messages held by all lanes
+	ticked      atomic.Int64 // when the watch last went round
+	calls       calls        // of the store, under way
+	lastSample  atomic.Pointer[Sample]
 	clockOffset atomic.Int64 // nanoseconds that the store's clock is ahead of this one
 	claimed     atomic.Int64 // messages claimed by all lanes so far
 	counters    counters
@@ -198,6 +202,7 @@ func newRunning(ctx context.Context, r *Relay, once bool) *running {
 		done: make(chan struct{}), unclaimed: map[*lane]struct{}{},
 	}
 	rn.troubles.since = map[string]time.Time{}
+	rn.ticked.Store(rn.began.UnixNano())
 	rn.settler = newSettler(rn)
 	for _, spec := range r.specs {
 		if spec.topics.IsEmpty() {
@@ -207,6 +212,7 @@ func newRunning(ctx context.Context, r *Relay, once bool) *running {
 		rn.lanes = append(rn.lanes, l)
 		rn.unclaimed[l] = struct{}{}
 	}
+	r.current.Store(rn)
 	return rn
 }
 
@@ -263,7 +269,7 @@ func (r *running) register(ctx context.Context) (*session, error) {
 		if err == nil {
 			r.storeWorks("register")
 			r.session.Store(s)
-			r.log.Info("relay registered", "relay", s.id.String(), "host", r.cfg.Host, "lease", r.cfg.Lease)
+			r.log.Info("relay registered", "relay", s.id.String(), "host", r.cfg.Host, "lease", r.cfg.Lease.String())
 			r.logHolders(orders.Holders, time.Now())
 			return s, nil
 		}

@@ -7,15 +7,16 @@ import (
 
 // Sampler is a Store that can tell a relay how the outbox is doing, at a cost that does not grow with it.
 type Sampler interface {
-	// Sample looks, if it is for this relay to look: of the live ones that have RelayInfo.Samples the oldest. It returns
-	// nil for any other.
+	// Sample looks, if it is for this relay to look: the oldest live one that has RelayInfo.Samples, if none has that the
+	// oldest of all. It returns nil for any other.
 	Sample(ctx context.Context, relay ID) (*Sample, error)
 }
 
 // Sample is how an outbox was doing when one of its relays looked.
 type Sample struct {
-	// At is this process's clock. What is older than a few Config.SampleInterval is not how it is now.
-	At time.Time
+	// At is this process's clock, Interval the time to the next look. What is older than a few of these is not how it is now.
+	At       time.Time
+	Interval time.Duration
 	Depths
 	// OldestEligible is how long the message that has waited longest could have been delivered already: not one that
 	// waits behind its key, is scheduled, waits for its next attempt or is held by a relay. Zero: there is none. With
@@ -28,74 +29,75 @@ type Sample struct {
 	Unhandled Depth
 	// Relays counts the live ones.
 	Relays int
-	// Published is the number of the newest message, Left how many have left the ready ones: delivered, dead or set aside
-	// for a retry. The rates are their growth since the sample before; negative in the first one: unknown.
-	Published, Left           int64
-	InPerSecond, OutPerSecond float64
+	// Entered is how many messages were ever published, those rolled back included, Left how often one has left the ready
+	// ones: delivered, dead or set aside for a retry. Both only grow, until the database's statistics are reset.
+	Entered, Left int64
 }
 
-// registerPoll spaces the looks whether the relay has registered.
-const registerPoll = 100 * time.Millisecond
+const (
+	// registerPoll spaces the looks whether the relay has registered.
+	registerPoll = 100 * time.Millisecond
+	// summaryLead is how long before the summary line a relay looks that has no other reason to.
+	summaryLead = 5 * time.Second
+)
 
-// sample looks every SampleInterval, if hooks want to know and the store can tell.
+// sample looks now and then, if the store can tell: for hooks from the beginning and every SampleInterval, else once for
+// each line of summary.
 func (r *running) sample(ctx context.Context) {
-	if !r.samples() {
+	if _, can := r.store.(Sampler); !can {
 		return
 	}
+	interval := r.cfg.SampleInterval
+	if !r.samples() {
+		interval = summaryInterval
+		sleep(ctx, summaryInterval-summaryLead)
+	}
 	defer r.sampled(nil)
-	var before *Sample
 	for ctx.Err() == nil {
 		s := r.session.Load()
 		if s == nil {
 			sleep(ctx, registerPoll)
 			continue
 		}
-		before = r.sampleNow(ctx, s.id, before)
-		sleep(ctx, r.cfg.SampleInterval)
+		r.sampleNow(ctx, s.id)
+		sleep(ctx, interval)
 	}
 }
 
-// sampleNow looks once and returns the newest sample; after a failure that is the one before, which gets old.
-func (r *running) sampleNow(ctx context.Context, relay ID, before *Sample) *Sample {
-	now, err := r.sampleOnce(ctx, relay, before)
+// sampleNow looks once. After a failure the sample before stays, and gets old.
+func (r *running) sampleNow(ctx context.Context, relay ID) {
+	before := r.lastSample.Load()
+	now, err := r.sampleOnce(ctx, relay)
 	switch {
 	case ctx.Err() != nil:
-		return before
 	case err != nil:
 		r.storeFailed("sample", err)
-		return before
+	default:
+		r.storeWorks("sample")
+		if r.lastSample.Store(now); now != nil || before != nil {
+			r.sampled(now)
+		}
 	}
-	r.storeWorks("sample")
-	if now != nil || before != nil {
-		r.sampled(now)
-	}
-	return now
 }
 
-func (r *running) sampleOnce(ctx context.Context, relay ID, before *Sample) (*Sample, error) {
+// sampled tells the hook.
+func (r *running) sampled(s *Sample) {
+	if r.samples() {
+		guard(r.log, "Sampled", func() { r.cfg.Hooks.Sampled(r.base, s) })
+	}
+}
+
+func (r *running) sampleOnce(ctx context.Context, relay ID) (*Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxCallTimeout)
 	defer cancel()
 	s, err := r.store.(Sampler).Sample(ctx, relay)
-	if err != nil || s == nil {
-		return nil, err
+	if s != nil {
+		s.At, s.Interval = time.Now(), r.cfg.SampleInterval
 	}
-	s.InPerSecond, s.OutPerSecond = s.since(before)
-	return s, nil
+	return s, err
 }
 
-// since are the rates; a count that went backwards was reset.
-func (s *Sample) since(before *Sample) (in, out float64) {
-	if before == nil {
-		return -1, -1
-	}
-	seconds := s.At.Sub(before.At).Seconds()
-	if seconds <= 0 {
-		return -1, -1
-	}
-	return float64(max(s.Published-before.Published, 0)) / seconds, float64(max(s.Left-before.Left, 0)) / seconds
-}
-
-// samples reports whether this relay may be the one that samples.
+// samples reports whether a hook wants samples.
 func (r *running) samples() bool {
 	_, can := r.store.(Sampler)
 	return can && r.cfg.Hooks.Sampled != nil

@@ -326,7 +326,9 @@ func (st *settler) call(batch results) error {
 	ctx, cancel := context.WithTimeout(st.ctx, callTimeout(r.cfg.Lease))
 	defer cancel()
 	failpoint.Hit("settle.before")
+	end := r.calls.begin("settle")
 	answers, err := r.store.Settle(ctx, batch.outcomes)
+	end()
 	failpoint.Hit("settle.after")
 	if err == nil && len(answers) != batch.len() {
 		err = fmt.Errorf("store answered %d of %d outcomes", len(answers), batch.len())

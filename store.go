@@ -161,7 +161,7 @@ type RelayInfo struct {
 	Engine   string
 	Lanes    []LaneInfo
 	Counters map[string]int64
-	Samples  bool // it takes its turn as the relay that samples; see Sampler
+	Samples  bool // it wants to be the one that samples; see Sampler
 }
 
 // LaneInfo is a lane as other relays and operators see it.

@@ -63,7 +63,7 @@ func newStatements(schema string) (*statements, error) {
 		{&s.settleDelivered, "settle_delivered", []uint32{uuid, bigints, uuids}},
 		{&s.settle, "settle", []uint32{uuid, bigints, uuids, bigints, texts, integers, bigints, texts, texts, boolean}},
 		{&s.beat, "beat", []uint32{uuid, bigint, interval_, uuids, boolean, jsonb, jsonb, jsonb, boolean,
-			text, integer, text, text, jsonb, text}},
+			text, integer, text, text, jsonb, text, boolean}},
 		{&s.holders, "holders", []uint32{uuid}},
 		{&s.expireDedup, "expire_dedup", []uint32{bigint}},
 		{&s.notify, "notify", []uint32{text}},
