@@ -25,6 +25,8 @@ type Health struct {
 	LeaseLeft time.Duration
 	Lanes     []LaneHealth
 	Counts    Counts
+	// Sample is what this relay saw when it last looked at the outbox, if it is the one that looks.
+	Sample *Sample
 }
 
 // LaneHealth is one destination of a relay.
@@ -61,7 +63,7 @@ func (r *Relay) Health() Health {
 }
 
 func (r *running) health(now time.Time) Health {
-	h := Health{Running: !r.isOver(), Counts: r.counters.counts()}
+	h := Health{Running: !r.isOver(), Counts: r.counters.counts(), Sample: r.lastSample.Load()}
 	unlive := r.unlive(now)
 	h.Live = len(unlive) == 0
 	h.Problems = append(unlive, r.unready(&h, now)...)

@@ -2,6 +2,8 @@ package otelhook
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -27,18 +29,22 @@ type batchKey struct{}
 
 // deliverStart makes the publisher's trace context the handler's, with a span of the delivery if there are spans.
 func (o *Observer) deliverStart(ctx context.Context, d *outbox.Delivery) context.Context {
-	origin := originOf(d)
-	if o.tracer == nil {
-		if !origin.IsValid() {
-			return ctx
-		}
-		return trace.ContextWithRemoteSpanContext(ctx, origin)
+	batch, inBatch := ctx.Value(batchKey{}).(trace.SpanContext)
+	switch {
+	case o.tracer != nil:
+		return o.startDelivery(ctx, d, batch)
+	case inBatch: // no handler sees the context
+		return ctx
 	}
+	return propagation.TraceContext{}.Extract(ctx, headers(d.Headers))
+}
+
+func (o *Observer) startDelivery(ctx context.Context, d *outbox.Delivery, batch trace.SpanContext) context.Context {
 	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(deliveryAttributes(d)...)}
-	if batch, ok := ctx.Value(batchKey{}).(trace.SpanContext); ok {
+	if batch.IsValid() {
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: batch}))
 	}
-	if origin.IsValid() {
+	if origin := originOf(d); origin.IsValid() {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, origin)
 	} else {
 		options = append(options, trace.WithNewRoot())
@@ -49,20 +55,27 @@ func (o *Observer) deliverStart(ctx context.Context, d *outbox.Delivery) context
 
 // originOf is the trace context in a message's headers.
 func originOf(d *outbox.Delivery) trace.SpanContext {
-	carrier := propagation.MapCarrier{}
-	for name, value := range d.Headers {
-		switch {
-		case strings.EqualFold(name, traceparent):
-			carrier[traceparent] = value
-		case strings.EqualFold(name, "tracestate"):
-			carrier["tracestate"] = value
+	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), headers(d.Headers)))
+}
+
+// headers carry a trace context, whatever the case of the names is.
+type headers map[string]string
+
+func (h headers) Get(name string) string {
+	if value, ok := h[name]; ok {
+		return value
+	}
+	for other, value := range h {
+		if strings.EqualFold(other, name) {
+			return value
 		}
 	}
-	if len(carrier) == 0 {
-		return trace.SpanContext{}
-	}
-	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
+	return ""
 }
+
+// Set and Keys make it a carrier; nothing is written into the headers of a delivery.
+func (h headers) Set(string, string) {}
+func (h headers) Keys() []string     { return slices.Collect(maps.Keys(h)) }
 
 func deliveryAttributes(d *outbox.Delivery) []attribute.KeyValue {
 	attrs := []attribute.KeyValue{semconv.MessagingSystemKey.String(defaultSystem),
@@ -113,6 +126,9 @@ func firstLine(text string) string {
 // batchStart makes a span of the call, linked to where its messages come from: they are parents of none, since a call
 // has many.
 func (o *Observer) batchStart(ctx context.Context, destination string, ds []*outbox.Delivery) context.Context {
+	if o.tracer == nil {
+		return context.WithValue(ctx, batchKey{}, trace.SpanContext{})
+	}
 	system := o.cfg.Systems[destination]
 	if system == "" {
 		system = defaultSystem

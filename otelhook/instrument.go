@@ -60,8 +60,8 @@ type reading struct {
 // gauges are all of them. One that comes from a look at the outbox reads a field of the sample.
 func gauges() []gauge {
 	return []gauge{
-		{instrument{"outbox.breaker.open", "1", "destination", "1 while the destination takes no messages, as this relay finds it."}, perFault(func(f *outbox.Fault) bool { return f != nil })},
-		{instrument{"outbox.breaker.misconfigured", "1", "destination", "1 while the destination takes no messages until somebody changes something."}, perFault(func(f *outbox.Fault) bool { return f != nil && f.Misconfigured })},
+		{instrument{"outbox.breaker.open", "{state}", "destination", "1 while the destination takes no messages, as this relay finds it."}, perFault(func(f *outbox.Fault) bool { return f != nil })},
+		{instrument{"outbox.breaker.misconfigured", "{state}", "destination", "1 while the destination takes no messages until somebody changes something."}, perFault(func(f *outbox.Fault) bool { return f != nil && f.Misconfigured })},
 		{instrument{"outbox.ready", messages, "", "Messages that may be delivered now; above 10,000 an estimate."}, ofSample(func(s *outbox.Sample) float64 { return float64(s.Ready.Messages) })},
 		{instrument{"outbox.in_flight", messages, "", "Messages that relays hold."}, ofSample(func(s *outbox.Sample) float64 { return float64(s.InFlight) })},
 		{instrument{"outbox.waiting", messages, "state", "Messages that wait for their time: scheduled, or retrying after a failed attempt; above 10,000 an estimate."}, waitingByState},

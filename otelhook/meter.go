@@ -61,7 +61,7 @@ func newMeter(in metric.Meter) (*meter, error) {
 // begin makes what is known from the start exist at zero.
 func (m *meter) begin() {
 	ctx := context.Background()
-	m.entered.Add(ctx, 0, m.series.of("", others).option)
+	m.entered.Add(ctx, 0, m.series.of("", others).add...)
 	m.lost.Add(ctx, 0)
 	m.failures.Add(ctx, 0)
 }
@@ -85,15 +85,15 @@ func (m *meter) relayStart(ctx context.Context, lanes []outbox.LaneInfo) {
 func (m *meter) beginTopic(ctx context.Context, destination, topic string) {
 	s := m.series.of(destination, topic)
 	for _, c := range m.counts[1:] {
-		c.Add(ctx, 0, s.option)
+		c.Add(ctx, 0, s.add...)
 	}
-	m.fenced.Add(ctx, 0, s.option)
+	m.fenced.Add(ctx, 0, s.add...)
 }
 
 func (m *meter) published(ctx context.Context, topics []string, receipts []outbox.Receipt) {
 	for i, r := range receipts {
 		if !r.Duplicate && i < len(topics) {
-			m.entered.Add(ctx, 1, m.series.of("", topics[i]).option)
+			m.entered.Add(ctx, 1, m.series.of("", topics[i]).add...)
 		}
 	}
 }
@@ -102,18 +102,18 @@ func (m *meter) published(ctx context.Context, topics []string, receipts []outbo
 // when its result is stored.
 func (m *meter) delivered(ctx context.Context, d *outbox.Delivery, r outbox.Result) {
 	s := m.series.of(r.Destination, d.Topic)
-	m.handler.Record(ctx, r.Took.Seconds(), s.option)
+	m.handler.Record(ctx, r.Took.Seconds(), s.record...)
 	if r.Kind == outbox.Delivered {
-		m.latency.Record(ctx, r.Age.Seconds(), s.destination)
+		m.latency.Record(ctx, r.Age.Seconds(), s.destination...)
 	}
 }
 
 func (m *meter) event(ctx context.Context, e outbox.Event) {
 	switch e.Kind {
 	case outbox.EventSettled:
-		m.counts[e.Outcome.Kind].Add(ctx, 1, m.series.of(e.Destination, e.Topic).option)
+		m.counts[e.Outcome.Kind].Add(ctx, 1, m.series.of(e.Destination, e.Topic).add...)
 	case outbox.EventFenced:
-		m.fenced.Add(ctx, 1, m.series.of(e.Destination, e.Topic).option)
+		m.fenced.Add(ctx, 1, m.series.of(e.Destination, e.Topic).add...)
 	case outbox.EventClosed:
 		m.opened.Add(ctx, 1, destinationOption(e.Destination))
 	case outbox.EventFault:

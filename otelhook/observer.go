@@ -63,12 +63,12 @@ func New(cfg *Config) (*Observer, error) {
 
 // Hooks are for outbox.Config, pgstore.Config and pgstore.PublishConfig.
 func (o *Observer) Hooks() outbox.Hooks {
-	h := outbox.Hooks{PublishStart: o.publishStart, DeliverStart: o.deliverStart}
+	h := outbox.Hooks{PublishStart: o.publishStart, DeliverStart: o.deliverStart, BatchStart: o.batchStart}
 	if o.tracer != nil || o.meter != nil {
 		h.PublishEnd, h.DeliverEnd = o.publishEnd, o.deliverEnd
 	}
 	if o.tracer != nil {
-		h.BatchStart, h.BatchEnd = o.batchStart, o.batchEnd
+		h.BatchEnd = o.batchEnd
 	}
 	if m := o.meter; m != nil {
 		h.RelayStart, h.Sampled, h.Event = m.relayStart, m.sampled, m.event

@@ -24,9 +24,11 @@ type series struct {
 
 type seriesKey struct{ destination, topic string }
 
+// oneSeries has its options as the slices that calls take, which would be made with each of them.
 type oneSeries struct {
-	option      metric.MeasurementOption // destination, unless that is empty, and topic
-	destination metric.MeasurementOption
+	add         []metric.AddOption    // destination, unless that is empty, and topic
+	record      []metric.RecordOption // the same
+	destination []metric.RecordOption
 }
 
 func newSeries() *series { return &series{topics: map[string]bool{}} }
@@ -44,7 +46,8 @@ func (s *series) of(destination, topic string) *oneSeries {
 	if destination != "" {
 		attrs = append(attrs, attribute.String("destination", destination))
 	}
-	made := &oneSeries{metric.WithAttributeSet(attribute.NewSet(attrs...)), destinationOption(destination)}
+	option := metric.WithAttributeSet(attribute.NewSet(attrs...))
+	made := &oneSeries{[]metric.AddOption{option}, []metric.RecordOption{option}, []metric.RecordOption{destinationOption(destination)}}
 	found, _ := s.known.LoadOrStore(key, made)
 	return found.(*oneSeries)
 }
