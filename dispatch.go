@@ -344,6 +344,9 @@ func (l *lane) conclude(c *heldClaim, i int, adm admission, err, cause error, no
 	if o.Kind == Retried && !d.Deadline.IsZero() {
 		o.Delay = min(o.Delay, max(d.Deadline.Sub(now), 0)) // when it ends, its key goes on
 	}
+	if o.Kind == Delivered {
+		l.r.counters.latency.Add(l.r.ageOf(d, now).Microseconds())
+	}
 	l.r.logAttempt(l, d, o)
 	l.finish(c, i, o)
 	return o
