@@ -40,7 +40,7 @@ func (o *Observer) deliverStart(ctx context.Context, d *outbox.Delivery) context
 }
 
 func (o *Observer) startDelivery(ctx context.Context, d *outbox.Delivery, batch trace.SpanContext) context.Context {
-	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(deliveryAttributes(d)...)}
+	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindConsumer)}
 	if batch.IsValid() {
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: batch}))
 	}
@@ -49,7 +49,10 @@ func (o *Observer) startDelivery(ctx context.Context, d *outbox.Delivery, batch 
 	} else {
 		options = append(options, trace.WithNewRoot())
 	}
-	ctx, _ = o.tracer.Start(ctx, "deliver "+d.Topic, options...)
+	ctx, span := o.tracer.Start(ctx, "deliver "+d.Topic, options...)
+	if span.IsRecording() { // most are not sampled, and attributes are most of the cost
+		span.SetAttributes(deliveryAttributes(d)...)
+	}
 	return ctx
 }
 
