@@ -34,17 +34,13 @@ func (c *config) listenAdmin(ctx context.Context, log *slog.Logger) (net.Listene
 	if c.admin == adminOff {
 		return nil, nil
 	}
-	addr := c.admin
-	if addr == "" {
-		addr = adminDefault
-	}
 	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", addr)
-	switch {
-	case err == nil:
+	l, err := lc.Listen(ctx, "tcp", c.admin)
+	if err == nil {
 		return l, nil
-	case c.admin == "":
-		log.Warn("no probes and metrics: their default address is taken; set admin.listen", "address", addr, "error", err)
+	}
+	if _, asked := c.given["admin.listen"]; !asked {
+		log.Warn("no probes and metrics: their default address is taken; set admin.listen", "address", c.admin, "error", err)
 		return nil, nil
 	}
 	return nil, failf(exitUsage, "admin.listen %q%s: %w", c.admin, c.origin("admin.listen"), err)

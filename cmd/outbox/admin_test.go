@@ -191,7 +191,13 @@ func TestAdminAddress(t *testing.T) {
 	wantIn(t, r.err, "admin.listen", l.Addr().String(), "flag --admin-listen", "in use")
 	r = call(t, nil, "config", "--admin-listen=9187").want(t, exitUsage)
 	wantIn(t, r.err, `admin.listen "9187"`, "host:port")
-	got, err := (&config{admin: adminOff}).listenAdmin(t.Context(), slog.New(slog.DiscardHandler))
+	log := &lockedBuffer{}
+	got, err := (&config{admin: l.Addr().String()}).listenAdmin(t.Context(), slog.New(slog.NewTextHandler(log, nil)))
+	if got != nil || err != nil {
+		t.Errorf("a default address that is taken: %v, %v", got, err)
+	}
+	wantIn(t, log.String(), "set admin.listen")
+	got, err = (&config{admin: adminOff}).listenAdmin(t.Context(), slog.New(slog.DiscardHandler))
 	if got != nil || err != nil {
 		t.Errorf("off: %v, %v", got, err)
 	}

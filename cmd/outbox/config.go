@@ -25,7 +25,7 @@ type config struct {
 	lane             lane // of destinations that do not say otherwise
 	logLevel         slog.Level
 	logFormat        string
-	admin            string // address, "off", or empty for the default
+	admin            string // address, or "off"
 
 	destinations []*destination // of the file
 	routes       []route
