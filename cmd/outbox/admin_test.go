@@ -4,17 +4,21 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/faultnet"
 	"github.com/outboxrelay/outbox/outboxtest"
 )
 
@@ -250,4 +254,43 @@ func TestExportErrorsAreFew(t *testing.T) {
 	if n := strings.Count(log.String(), "\n"); n != 1 {
 		t.Errorf("%d lines", n)
 	}
+}
+
+// TestLogOfDeadDatabase: while the database does not answer the calls fail again and again, the log tells it once each,
+// readyz says so and livez does not.
+func TestLogOfDeadDatabase(t *testing.T) {
+	url := migrated(t)
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy, err := faultnet.Start(net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	through := fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", cfg.User, proxy.Addr(), cfg.Database)
+	d := startDaemon(t, nil, "--to=stdout:", "--database-url="+through, "--lease=1s", "--sample-interval=1s")
+	eventually(t, "it is ready", func() bool { status, _ := d.get(t, "/readyz"); return status == http.StatusOK })
+	before := strings.Count(d.log.String(), "\n")
+	proxy.Refuse(true)
+	proxy.Cut()
+	const failures = 10
+	eventually(t, "calls fail and the lease is lost", func() bool {
+		_, text := d.get(t, "/metrics")
+		scraped := parseMetrics(t, text)
+		return sum(scraped["outbox_store_failures_total"]) >= failures && sum(scraped["outbox_lease_lost_total"]) == 1
+	})
+	if status, _ := d.get(t, "/livez"); status != http.StatusOK {
+		t.Errorf("livez answers %d", status)
+	}
+	if status, _ := d.get(t, "/readyz"); status != http.StatusServiceUnavailable {
+		t.Errorf("readyz answers %d", status)
+	}
+	// A line for each kind of call, the listener, the lost lease.
+	if lines := strings.Count(d.log.String(), "\n") - before; lines > 8 {
+		t.Errorf("%d failing calls made %d lines: %s", failures, lines, d.log.String())
+	}
+	proxy.Refuse(false)
+	eventually(t, "it is ready again", func() bool { status, _ := d.get(t, "/readyz"); return status == http.StatusOK })
 }
