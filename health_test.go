@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,9 +38,9 @@ func TestHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &faultyStore{Store: outboxtest.NewStore()}
 		publish(t, store.Store, messages(3, "a", "")...)
-		down := true
+		var up atomic.Bool
 		store.beat = func(ctx context.Context, info outbox.RelayInfo, known []outbox.Token) (outbox.Orders, error) {
-			if down {
+			if !up.Load() {
 				return outbox.Orders{}, errDown
 			}
 			return store.Store.Beat(ctx, info, known)
@@ -53,7 +55,7 @@ func TestHealth(t *testing.T) {
 		time.Sleep(time.Minute)
 		wantHealth(t, r.Relay, true, false, "has not registered")
 		wantHealth(t, r.Relay, true, false, "the store fails (register)")
-		down = false
+		up.Store(true)
 		time.Sleep(time.Minute)
 		h := wantHealth(t, r.Relay, true, true, "")
 		if h.Relay.IsZero() || h.LeaseLeft < 10*time.Second || len(h.Lanes) != 1 || h.Lanes[0].InFlight != 3 || !h.Running {
@@ -117,21 +119,21 @@ func TestHealthOfStuckHandlers(t *testing.T) {
 func TestHealthOfHungStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, release := &faultyStore{Store: outboxtest.NewStore()}, make(chan struct{})
-		hang := false
+		var hang atomic.Bool
 		store.claim = func(ctx context.Context, q outbox.ClaimQuery) (outbox.Batch, error) {
-			if hang {
+			if hang.Load() {
 				<-release
 			}
 			return store.Store.Claim(ctx, q)
 		}
 		r := start(t, store, outbox.To(&outboxtest.Recorder{}), outbox.Config{})
 		time.Sleep(5 * time.Second)
-		hang = true
+		hang.Store(true)
 		time.Sleep(20 * time.Second)
 		wantHealth(t, r.Relay, true, true, "")
 		time.Sleep(time.Minute)
 		wantHealth(t, r.Relay, false, false, "ignores its deadline")
-		hang = false
+		hang.Store(false)
 		close(release)
 		time.Sleep(time.Second)
 		wantHealth(t, r.Relay, true, true, "")
@@ -142,12 +144,13 @@ func TestHealthOfHungStore(t *testing.T) {
 // TestLogOfDeadStore: hours without a database cost lines for what changed and the summaries, not for each try.
 func TestLogOfDeadStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, log := &faultyStore{Store: outboxtest.NewStore()}, &bytes.Buffer{}
+		store, log := &faultyStore{Store: outboxtest.NewStore()}, &lockedText{}
 		publish(t, store.Store, messages(100, "a", "")...)
-		down, calls := false, 0
+		var down atomic.Bool
+		var calls atomic.Int64
 		ask := func() error {
-			if down {
-				calls++
+			if down.Load() {
+				calls.Add(1)
 				return errDown
 			}
 			return nil
@@ -173,17 +176,17 @@ func TestLogOfDeadStore(t *testing.T) {
 		r := start(t, store, sinkOf(func(context.Context, *outbox.Delivery) error { time.Sleep(10 * time.Second); return nil }),
 			outbox.Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
 		time.Sleep(15 * time.Second)
-		down = true
+		down.Store(true)
 		const hours = 2
 		time.Sleep(hours * time.Hour)
 		lines := strings.Count(log.String(), "\n") - strings.Count(log.String(), "relay summary")
 		if summaries := strings.Count(log.String(), "relay summary"); summaries < hours*60-1 || summaries > hours*60+1 {
 			t.Errorf("%d lines of summary", summaries)
 		}
-		if calls < 500 || lines > 10 {
-			t.Errorf("%d failing calls made %d lines beside the summaries:\n%s", calls, lines, log.String())
+		if calls.Load() < 500 || lines > 10 {
+			t.Errorf("%d failing calls made %d lines beside the summaries:\n%s", calls.Load(), lines, log.String())
 		}
-		down = false
+		down.Store(false)
 		time.Sleep(2 * time.Minute)
 		if n := strings.Count(log.String(), "store works again"); n < 2 {
 			t.Errorf("%d lines say that the store is back:\n%s", n, log.String())
@@ -215,6 +218,24 @@ func TestSummaryTellsWhatIsBehind(t *testing.T) {
 			t.Error("a lease is not in words:", text)
 		}
 	})
+}
+
+// lockedText is written by a relay while the test reads it.
+type lockedText struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lockedText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
 }
 
 type sampledStore struct {
