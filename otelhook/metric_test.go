@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -173,14 +174,21 @@ func (s *sampledStore) Sample(context.Context, outbox.ID) (*outbox.Sample, error
 func TestGaugesEndWhenStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, otelhook.Config{})
-		answer, failure := &outbox.Sample{OldestEligible: 90 * time.Second, HeldKeys: outbox.Depth{Messages: 3}, Relays: 2}, error(nil)
-		answer.Ready.Messages, answer.Scheduled.Messages, answer.Entered = 7, 4, 1000
+		type plan struct {
+			sample *outbox.Sample
+			err    error
+		}
+		var next atomic.Pointer[plan]
+		first := &outbox.Sample{OldestEligible: 90 * time.Second, HeldKeys: outbox.Depth{Messages: 3}, Relays: 2}
+		first.Ready.Messages, first.Scheduled.Messages, first.Entered = 7, 4, 1000
+		next.Store(&plan{first, nil})
 		store := &sampledStore{r.Store, func() (*outbox.Sample, error) {
-			if answer == nil {
-				return nil, failure
+			p := next.Load()
+			if p.sample == nil {
+				return nil, p.err
 			}
-			copied := *answer
-			return &copied, failure
+			copied := *p.sample
+			return &copied, p.err
 		}}
 		relay, err := outbox.NewRelay(store, outbox.To(&outboxtest.Recorder{}), &outbox.Config{Hooks: r.hooks, SampleInterval: 10 * time.Second})
 		if err != nil {
@@ -193,8 +201,7 @@ func TestGaugesEndWhenStale(t *testing.T) {
 		r.want(t, map[string]float64{"outbox.ready{}": 7, "outbox.waiting{state=scheduled}": 4, "outbox.waiting{state=retrying}": 0,
 			"outbox.dead{}": 0, "outbox.blocked_keys{}": 3, "outbox.oldest_eligible.age{}": 90, "outbox.oldest_blocked.age{}": 0,
 			"outbox.relays{}": 2, "outbox.entered{}": 1000, "outbox.left{}": 0, "outbox.unhandled{}": 0, "outbox.in_flight{}": 0})
-		failure = errors.New("no database")
-		answer = nil
+		next.Store(&plan{nil, errors.New("no database")})
 		time.Sleep(30 * time.Second)
 		if v := r.values(t); v["outbox.ready{}"] != 7 || v["outbox.sample.age{}"] < 25 {
 			t.Errorf("half a minute after: ready %v, age %v", v["outbox.ready{}"], v["outbox.sample.age{}"])
@@ -211,10 +218,10 @@ func TestGaugesEndWhenStale(t *testing.T) {
 		}
 		time.Sleep(15 * time.Second)
 		gone("stale,")
-		answer, failure = &outbox.Sample{}, nil
+		next.Store(&plan{&outbox.Sample{}, nil})
 		time.Sleep(10 * time.Second)
 		r.want(t, map[string]float64{"outbox.ready{}": 0})
-		answer = nil // another relay looks
+		next.Store(&plan{}) // another relay looks
 		time.Sleep(10 * time.Second)
 		gone("at another relay,")
 		cancel()
@@ -229,20 +236,20 @@ func TestBreakerGauges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, otelhook.Config{})
 		r.publish(t, t.Context(), outbox.Message{Topic: "a"})
-		down := true
-		seen := map[string]float64{}
+		var up atomic.Bool
+		looked := make(chan map[string]float64, 1)
 		go func() {
 			time.Sleep(100 * time.Millisecond)
-			seen = r.values(t)
-			down = false
+			looked <- r.values(t)
+			up.Store(true)
 		}()
 		r.deliver(t, outbox.SinkFunc(func(context.Context, *outbox.Delivery) error {
-			if down {
+			if !up.Load() {
 				return outbox.Misconfigured(errors.New("no exchange"))
 			}
 			return nil
 		}), outbox.Config{})
-		to := "{destination=default}"
+		seen, to := <-looked, "{destination=default}"
 		if seen["outbox.breaker.open"+to] != 1 || seen["outbox.breaker.misconfigured"+to] != 1 {
 			t.Errorf("while it is down: %v", seen)
 		}
