@@ -31,12 +31,15 @@ func (l *lane) claim(s *session, limit int) claimed {
 	ctx, cancel := context.WithTimeout(s.claims, s.callTimeout())
 	defer cancel()
 	failpoint.Hit("claim.before")
+	end := l.r.calls.begin("claim")
 	batch, err := l.r.store.Claim(ctx, q)
+	end()
 	failpoint.Hit("claim.after")
 	if err != nil {
 		return l.claimFailed(s, q.Token, err)
 	}
 	l.backoff.reset()
+	l.progressed()
 	l.r.storeWorks("claim")
 	l.complete(batch)
 	claims, n := hold(s, q.Token, batch)

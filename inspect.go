@@ -145,7 +145,9 @@ type RelayStatus struct {
 	LeaseLeft time.Duration // negative: lapsed
 	InFlight  int64
 	Lanes     []RelayLane
-	Counters  map[string]int64 // as of its last heartbeat
+	// Counters are as of its last heartbeat: what became of messages by the names of Counts, and latency_microseconds,
+	// the time from publishing to acceptance of all delivered messages together.
+	Counters map[string]int64
 }
 
 // RelayLane is what a relay does for one destination.

@@ -67,7 +67,7 @@ func newStatements(schema string) (*statements, error) {
 		{&s.settle, "settle", []uint32{uuid, bigints, uuids, bigints, texts, integers, bigints, texts, texts, boolean}},
 		{&s.hasEnded, "has_ended", []uint32{bigint}},
 		{&s.beat, "beat", []uint32{uuid, bigint, interval_, uuids, boolean, jsonb, jsonb, jsonb, boolean,
-			text, integer, text, text, jsonb, text}},
+			text, integer, text, text, jsonb, text, boolean}},
 		{&s.holders, "holders", []uint32{uuid}},
 		{&s.expireDedup, "expire_dedup", []uint32{bigint}},
 		{&s.notify, "notify", []uint32{text}},

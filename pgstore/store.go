@@ -37,6 +37,8 @@ type Config struct {
 	MaxPayload int
 	// LockKeys is that of PublishConfig.
 	LockKeys bool
+	// Hooks observe publishing; those of a relay are in outbox.Config.
+	Hooks outbox.Hooks
 	// SettleSync is the durability of settling.
 	SettleSync SettleSync
 	// Logger is told of changes of the store's state. Default slog.Default.
@@ -121,7 +123,7 @@ func New(pool *pgxpool.Pool, cfg *Config) (*Store, error) {
 	if cfg != nil {
 		c = *cfg
 	}
-	publisher, err := NewPublisher(&PublishConfig{Schema: c.Schema, MaxPayload: c.MaxPayload, Notify: c.Notify, LockKeys: c.LockKeys})
+	publisher, err := NewPublisher(&PublishConfig{Schema: c.Schema, MaxPayload: c.MaxPayload, Notify: c.Notify, LockKeys: c.LockKeys, Hooks: c.Hooks})
 	if err := errors.Join(err, c.check()); err != nil {
 		return nil, err
 	}

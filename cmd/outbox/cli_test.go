@@ -408,7 +408,7 @@ func TestSecretFileRotates(t *testing.T) {
 	out, log := &lockedBuffer{}, &lockedBuffer{}
 	ended := make(chan int)
 	go func() {
-		ended <- run(ctx, []string{"run", "--to=stdout:", "--database-url-file=" + file, "--lease=1s"}, nil, out, log)
+		ended <- run(ctx, []string{"run", "--to=stdout:", "--database-url-file=" + file, "--lease=1s"}, []string{noAdmin}, out, log)
 	}()
 	eventually(t, "the old secret is refused", func() bool { return strings.Contains(log.String(), "nobody-there") })
 	write(t, file, url+"\n")

@@ -25,6 +25,7 @@ type config struct {
 	lane             lane // of destinations that do not say otherwise
 	logLevel         slog.Level
 	logFormat        string
+	admin            string // address, or "off"
 
 	destinations []*destination // of the file
 	routes       []route

@@ -16,8 +16,10 @@ create function outbox.beat(
     p_ahead    jsonb,     -- {"relay": beat}
     p_notify   boolean,
     p_host text, p_pid int, p_version text, p_engine text, p_lanes jsonb, p_digest text,
+    p_samples  boolean,
     out alive boolean,
-    out ahead jsonb
+    out ahead jsonb,
+    out now   timestamptz
 )
 language plpgsql volatile
 as $$
@@ -27,12 +29,13 @@ declare
     v_given  int;
     v_now    timestamptz := clock_timestamp();
 begin
+    now := v_now;
     perform outbox.plan_settings(), set_config('synchronous_commit', 'off', true);
     if p_beat = 0 then
         insert into outbox.relay (id, lease_until, lease, beat, host, pid, version, engine, destinations,
-            counters, faults, settings_digest)
+            counters, faults, settings_digest, samples)
         values (p_relay, v_now + p_lease, p_lease, 0, p_host, p_pid, p_version, p_engine,
-            outbox.lane_regexps(p_lanes), p_counters, p_faults, p_digest)
+            outbox.lane_regexps(p_lanes), p_counters, p_faults, p_digest, p_samples)
         on conflict (id) do nothing;
     end if;
     select r.beat into v_before from outbox.relay r where r.id = p_relay for update;
