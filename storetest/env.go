@@ -61,6 +61,15 @@ func (e *env) begin(ms ...outbox.Message) Tx {
 	return tx
 }
 
+// late is begin for a transaction that is still open when others publish and claim.
+func (e *env) late(ms ...outbox.Message) Tx {
+	e.Helper()
+	if e.h.Features().OneWriter {
+		e.Skip("the store has one writer at a time, so nothing commits late")
+	}
+	return e.begin(ms...)
+}
+
 func (e *env) publishIn(tx Tx, ms ...outbox.Message) []outbox.Receipt {
 	e.Helper()
 	receipts, err := tx.Publish(e.ctx, ms...)

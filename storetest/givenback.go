@@ -17,7 +17,7 @@ func givenBackCases() []Case {
 
 func givenBackFirst(e *env) {
 	r, other := e.relay(), e.relay()
-	older := e.begin(msg("a", "", "older"))
+	older := e.late(msg("a", "", "older"))
 	e.publish(msg("a", "", "given back"))
 	ds := r.takes("given back")
 	e.commit(older)
@@ -80,7 +80,7 @@ func givenBackFollower(e *env) {
 
 func givenBackBehindOlder(e *env) {
 	r, other := e.relay(), e.relay()
-	older := e.begin(msg("a", "k", "1"))
+	older := e.late(msg("a", "k", "1"))
 	e.publish(msg("a", "k", "2"))
 	ds := r.takes("2")
 	e.commit(older)

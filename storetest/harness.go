@@ -56,6 +56,9 @@ type Dead struct {
 type Features struct {
 	// Notifications: Wait returns early after a commit or give-back by another process.
 	Notifications bool
+	// OneWriter: a transaction that has published is the only one that writes until it ends, so none can commit what it
+	// published before another. The cases about late commits do not apply, and schedules have one such transaction at a time.
+	OneWriter bool
 	// Patience is how long the suite claims until it gets what is claimable. Default 10 s.
 	Patience time.Duration
 }

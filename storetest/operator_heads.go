@@ -147,7 +147,7 @@ func pausedSuspect(e *env) {
 // parkedTwice parks a younger message of the key k, then an older one that was committed later; a follower is behind them.
 func (e *env) parkedTwice(r *relay) (older, younger outbox.Change) {
 	e.Helper()
-	late := e.begin()
+	late := e.late()
 	one := e.publishIn(late, msg("a", "k", "1"))[0].ID
 	two := e.publish(msg("a", "k", "2"))[0].ID
 	r.settled(parked(r.takes("2")[0]))

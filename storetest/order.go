@@ -70,7 +70,7 @@ func cutRunGoesOn(e *env) {
 
 func lateCommit(e *env) {
 	r, other := e.relay(), e.relay()
-	late := e.begin(msg("a", "k", "older"))
+	late := e.late(msg("a", "k", "older"))
 	e.publish(msg("a", "k", "younger"))
 	ds := r.takes("younger")
 	e.commit(late)
@@ -83,7 +83,7 @@ func lateCommit(e *env) {
 
 func olderHeadJoins(e *env) {
 	r := e.relay()
-	late := e.begin(msg("a", "k", "000"))
+	late := e.late(msg("a", "k", "000"))
 	for range 3 {
 		e.publish(slices.Repeat([]outbox.Message{msg("a", "", "-")}, 100)...)
 	}
@@ -137,7 +137,7 @@ func lapsedKeepsPlace(e *env) {
 
 func noKeyNoOrder(e *env) {
 	r, other := e.relay(), e.relay()
-	late := e.begin(msg("a", "", "late"))
+	late := e.late(msg("a", "", "late"))
 	e.publish(msg("a", "", "1"), msg("a", "", "2"))
 	first := r.take(1, limit(1))
 	second := other.take(1)

@@ -83,7 +83,7 @@ func parkedOutlivesRelays(e *env) {
 
 func parkedHoldsNothingOlder(e *env) {
 	r := e.relay()
-	late := e.begin(msg("a", "k", "older"))
+	late := e.late(msg("a", "k", "older"))
 	e.publish(msg("a", "k", "younger"), msg("a", "k", "youngest"))
 	ds := r.takes("younger", "youngest")
 	r.settled(parked(ds[0]), outcome(outbox.Unlisted, ds[1]))
