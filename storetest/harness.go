@@ -57,7 +57,7 @@ type Features struct {
 	// Notifications: Wait returns early after a commit or give-back by another process.
 	Notifications bool
 	// OneWriter: a transaction that has published is the only one that writes until it ends, so none can commit what it
-	// published before another. The cases about late commits do not apply, and schedules have one such transaction at a time.
+	// published before another. In place of commits that come late the suite has messages that become due late, where it can.
 	OneWriter bool
 	// Patience is how long the suite claims until it gets what is claimable. Default 10 s.
 	Patience time.Duration
