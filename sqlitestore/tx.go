@@ -67,6 +67,7 @@ func (s *Store) run(ctx context.Context, begin string, f func(t *tx) error) erro
 		return err
 	})
 	if err != nil {
+		rollBack(ctx, conn) // a driver may say that the context is over when it has begun
 		return err
 	}
 	ended := false
