@@ -42,8 +42,13 @@ func (t *tx) holds(f *fleet) (holds []outbox.KeyHold, err error) {
 	if err != nil {
 		return nil, err
 	}
+	ordered, err := t.topicsWhere(f.mayHold)
+	if err != nil {
+		return nil, err
+	}
+	topics := array(ordered)
 	for _, key := range names {
-		m, err := t.head(key, math.MaxInt64, f.mayHold)
+		m, err := t.message("state_of_key", key, int64(math.MaxInt64), topics)
 		if err != nil {
 			return nil, err
 		}

@@ -216,7 +216,7 @@ func (p *pick) line(key string, limit int) (line []candidate, held bool, err err
 	if err != nil {
 		return nil, false, err
 	}
-	err = p.t.rows("claim_line", []any{key, ordered, p.query.Destination, p.t.now, limit}, func(rows *sql.Rows) error {
+	err = p.t.often("claim_line", []any{key, ordered, p.query.Destination, p.t.now, limit}, func(rows *sql.Rows) error {
 		var c candidate
 		err := rows.Scan(&c.seq, &c.topic, &c.key, &c.size, &c.lapses, &c.claim, &c.due, &held)
 		line = append(line, c)

@@ -21,6 +21,8 @@ type tx struct {
 	conn *sql.Conn
 	sql  statements
 	now  int64 // the outbox's clock at the beginning, in milliseconds since 1970
+
+	prepared map[string]*sql.Stmt // by often
 }
 
 // alone runs f in a transaction that is the file's only writer from its beginning to its end, so that what f reads
@@ -77,6 +79,7 @@ func (s *Store) run(ctx context.Context, begin string, f func(t *tx) error) erro
 		}
 	}()
 	t := &tx{ctx: ctx, conn: conn, sql: s.sql}
+	defer t.closePrepared()
 	if err := f(t); err != nil {
 		return err
 	}
@@ -151,11 +154,40 @@ func (t *tx) row(name string, args []any, into ...any) error {
 }
 
 // rows calls scan for each row of a query.
-func (t *tx) rows(name string, args []any, scan func(rows *sql.Rows) error) (err error) {
+func (t *tx) rows(name string, args []any, scan func(rows *sql.Rows) error) error {
 	rows, err := t.conn.QueryContext(t.ctx, t.text(name), args...)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	return scanAll(name, rows, scan)
+}
+
+// often is rows for a query that the transaction repeats: to parse and plan it costs more than to run it.
+func (t *tx) often(name string, args []any, scan func(rows *sql.Rows) error) error {
+	if t.prepared[name] == nil {
+		stmt, err := t.conn.PrepareContext(t.ctx, t.text(name))
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if t.prepared == nil {
+			t.prepared = map[string]*sql.Stmt{}
+		}
+		t.prepared[name] = stmt
+	}
+	rows, err := t.prepared[name].QueryContext(t.ctx, args...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return scanAll(name, rows, scan)
+}
+
+func (t *tx) closePrepared() {
+	for _, stmt := range t.prepared {
+		_ = stmt.Close() // nothing is left to be lost
+	}
+}
+
+func scanAll(name string, rows *sql.Rows, scan func(rows *sql.Rows) error) (err error) {
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		if err := scan(rows); err != nil {
