@@ -40,7 +40,9 @@ func (s *Store) alone(ctx context.Context, f func(t *tx) error) error {
 }
 
 // write is alone with the time.
-func (s *Store) write(ctx context.Context, f func(t *tx) error) error { return s.alone(ctx, clocked(f)) }
+func (s *Store) write(ctx context.Context, f func(t *tx) error) error {
+	return s.alone(ctx, clocked(f))
+}
 
 // read runs f on one snapshot of the file.
 func (s *Store) read(ctx context.Context, f func(t *tx) error) error {
