@@ -2,4 +2,5 @@
 select distinct a.seq
 from outbox_awaited a
 where a.seq in (select value from json_each(?1)) and a.until > ?2
-  and exists (select 1 from outbox_messages m where m.seq = a.seq)
+  and (exists (select 1 from outbox_message m where m.seq = a.seq) or exists (select 1 from outbox_waiting w where w.seq = a.seq)
+       or exists (select 1 from outbox_dead d where d.seq = a.seq))

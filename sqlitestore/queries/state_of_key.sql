@@ -6,7 +6,7 @@ select m.state, m.seq, m.id, m.topic, coalesce(m.key, ''), m.holds, m.attempts,
         from outbox_held h where h.seq = m.seq)
 from outbox_messages m
 where m.seq = (
-    select min(x.seq)
+    select min(first.seq)
     from (
         select * from (select r.seq from outbox_message r
                        where r.key = ?1 and r.seq < ?2 and r.topic in (select value from json_each(?3)) order by r.seq limit 1)
@@ -16,4 +16,4 @@ where m.seq = (
         union all
         select * from (select d.seq from outbox_dead d
                        where d.key = ?1 and d.seq < ?2 and d.holds and d.topic in (select value from json_each(?3)) order by d.seq limit 1)
-    ) x)
+    ) first)
