@@ -66,6 +66,11 @@ func (s *Store) run(ctx context.Context, begin string, f func(t *tx) error) erro
 		return fmt.Errorf("connect: %w", err)
 	}
 	defer conn.Close()
+	restore, err := waitBriefly(ctx, conn)
+	if err != nil {
+		return err
+	}
+	defer restore()
 	err = retryBusy(ctx, func() error {
 		_, err := conn.ExecContext(ctx, begin)
 		return err
@@ -94,11 +99,34 @@ func (s *Store) run(ctx context.Context, begin string, f func(t *tx) error) erro
 	return err
 }
 
-// retryBusy does something again and again while the file is busy: the connection may be the caller's, with a
-// busy_timeout of its own or none.
+// waitBriefly keeps SQLite from waiting for the file by itself until restore: it sleeps for up to 100 ms between two
+// looks, and whoever sleeps so long hardly ever gets a file that others write to without a rest.
+func waitBriefly(ctx context.Context, conn *sql.Conn) (restore func(), err error) {
+	var before int
+	if err := conn.QueryRowContext(ctx, "pragma busy_timeout").Scan(&before); err != nil {
+		return nil, fmt.Errorf("busy_timeout: %w", err)
+	}
+	if before == 0 {
+		return func() {}, nil
+	}
+	set := func(ctx context.Context, ms int) error {
+		_, err := conn.ExecContext(ctx, fmt.Sprintf("pragma busy_timeout = %d", ms))
+		return err
+	}
+	if err := set(ctx, 0); err != nil {
+		return nil, fmt.Errorf("busy_timeout: %w", err)
+	}
+	return func() {
+		if set(context.WithoutCancel(ctx), before) != nil {
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // it is the caller's
+		}
+	}, nil
+}
+
+// retryBusy does something again and again while the file is busy.
 func retryBusy(ctx context.Context, do func() error) error {
-	const longest = 20 * time.Millisecond
-	for pause := time.Millisecond; ; pause = min(2*pause, longest) {
+	const longest = 4 * time.Millisecond
+	for pause := time.Millisecond / 4; ; pause = min(2*pause, longest) {
 		err := do()
 		if err == nil || !isBusy(err) {
 			return err
