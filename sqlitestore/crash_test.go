@@ -143,7 +143,7 @@ func runRelay(ctx context.Context, c *crashtest.Child) error {
 // TestKilledProcesses: publishers and relays, several processes on one file with synchronous=FULL, are killed at random
 // moments. What was committed is delivered, in order, and nothing else; no attempt is spent.
 func TestKilledProcesses(t *testing.T) {
-	kills := 4
+	kills := 3
 	if testing.Short() {
 		kills = 2
 	}

@@ -48,7 +48,7 @@ var _ database = (*postgres)(nil)
 func openPostgres(ctx context.Context, url, schema string, onClose func(func(context.Context) error)) (*postgres, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, errors.New("--database is no PostgreSQL URL or connection string, and not sqlite:")
+		return nil, errors.New("--database is neither sqlite: nor a PostgreSQL URL or connection string")
 	}
 	const watching = 3
 	cfg.MaxConns = writers + watching
