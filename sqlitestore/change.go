@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"os/user"
 	"time"
 
 	"github.com/outboxrelay/outbox"
@@ -291,15 +289,4 @@ func (s *Store) dryRun(ctx context.Context, verb string, c outbox.Change) (repor
 func jsonText(v any) string {
 	text, _ := json.Marshal(v) // texts and numbers do not fail
 	return string(text)
-}
-
-// actor is who did it, unless it is said: the user of the process, since SQLite knows no users.
-func actor(given string) string {
-	if given != "" {
-		return given
-	}
-	if u, err := user.Current(); err == nil {
-		return u.Username
-	}
-	return fmt.Sprintf("user %d", os.Getuid())
 }

@@ -295,25 +295,3 @@ func (p *pick) candidates(query string, args ...any) (list []candidate, err erro
 	})
 	return list, err
 }
-
-// split parts what was taken into the future claims: messages of relays that died are kept apart from the others,
-// because they may be what kills a relay, and a suspect is alone.
-func (p *pick) split() (claims [][]candidate) {
-	var suspect, fresh, lapsed []candidate
-	for _, c := range p.rows {
-		switch {
-		case c.seq == p.suspect:
-			suspect = append(suspect, c)
-		case c.lapses > 0:
-			lapsed = append(lapsed, c)
-		default:
-			fresh = append(fresh, c)
-		}
-	}
-	for _, part := range [][]candidate{suspect, lapsed, fresh} {
-		if len(part) > 0 {
-			claims = append(claims, part)
-		}
-	}
-	return claims
-}
