@@ -64,6 +64,9 @@ type Features struct {
 	Notifications bool
 	// OwnSettle: handlers may settle their messages in transactions of their own; what Begin returns is a Settler.
 	OwnSettle bool
+	// OneWriter: a transaction that has published is the only one that writes until it ends, so none can commit what it
+	// published before another. In place of commits that come late the suite has messages that become due late, where it can.
+	OneWriter bool
 	// Patience is how long the suite claims until it gets what is claimable. Default 10 s.
 	Patience time.Duration
 }

@@ -60,7 +60,7 @@ func (a *app) relay(ctx context.Context, c *config, once bool) error {
 		return failf(exitUsage, "where to? Set --to, OUTBOX_TO, or destinations in the file of --config")
 	}
 	log := a.newLogger(c)
-	store, closeStore, err := c.openStore(ctx, log)
+	store, closeStore, err := c.openOutbox(ctx, true, log)
 	if err != nil {
 		return err
 	}

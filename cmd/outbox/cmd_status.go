@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxrelay/outbox"
-	"github.com/outboxrelay/outbox/pgstore"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -30,7 +29,7 @@ messages, out those that left the ready ones, be it delivered, dead or set aside
 	}
 	addSettings(cmd, scopeDatabase)
 	cmd.RunE = action(func(cmd *cobra.Command, _ []string) error {
-		return a.withStore(cmd, func(ctx context.Context, _ *config, store *pgstore.Store) error {
+		return a.withOutbox(cmd, func(ctx context.Context, _ *config, store outboxStore) error {
 			st, err := store.Status(ctx)
 			if err != nil {
 				return err

@@ -43,7 +43,7 @@ func (s *setting) flag() string {
 // settings are all scalars, in the order of the documentation.
 func settings() []setting {
 	list := []setting{
-		{key: "database.url", secret: true, usage: "PostgreSQL URL or connection string", set: text(func(c *config) *string { return &c.database.text })},
+		{key: "database.url", secret: true, usage: "PostgreSQL URL or connection string, or sqlite: and the path of a file", set: text(func(c *config) *string { return &c.database.text })},
 		{key: "database.url_file", usage: "file that holds it, read again at each connect", set: path(func(c *config) *secret { return &c.database })},
 		{key: "database.listen_url", secret: true, usage: "direct connection for notifications, when database.url leads through a pooler", set: text(func(c *config) *string { return &c.listen.text })},
 		{key: "database.listen_url_file", usage: "file that holds it, read again at each connect", set: path(func(c *config) *secret { return &c.listen })},

@@ -25,7 +25,10 @@ type Engine struct {
 
 // engines are all there are; the first is the default.
 func engines() []Engine {
-	return []Engine{{"poll", func(s *Server) (Backend, error) { return s, nil }}}
+	return []Engine{
+		{"poll", func(s *Server) (Backend, error) { return s, nil }},
+		{"sqlite", func(*Server) (Backend, error) { return openSQLite() }},
+	}
 }
 
 func engineNames() (names []string) {
