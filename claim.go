@@ -99,6 +99,10 @@ func hold(s *session, token Token, batch Batch) (claims []*heldClaim, n int) {
 	g := &grip{token: token}
 	for _, c := range batch.Claims {
 		if len(c.Deliveries) > 0 {
+			own := make([]ownSettle, len(c.Deliveries))
+			for i, d := range c.Deliveries {
+				d.own = &own[i]
+			}
 			claims = append(claims, &heldClaim{session: s, grip: g, ref: c.Ref, ds: c.Deliveries, suspect: c.Suspect(), crashed: c.Crashed()})
 			n += len(c.Deliveries)
 		}

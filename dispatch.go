@@ -335,6 +335,10 @@ func recovered(err *error) {
 func (l *lane) conclude(c *heldClaim, i int, adm admission, err, cause error, now time.Time) Outcome {
 	d := c.ds[i]
 	p := l.r.policies.of(d.Topic)
+	if look := d.looker(); look != nil {
+		err, cause = l.lookAfter(c.session, d, look, err, cause)
+		now = time.Now()
+	}
 	v := judge(err, cause, p, d)
 	v = v.charge(l.report(d, adm, v, now), err, p, d)
 	o := v.outcome(d)

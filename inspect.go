@@ -138,7 +138,8 @@ type RelayStatus struct {
 	PID       int
 	Version   string
 	Engine    string
-	Live      bool // its lease lasts
+	Settings  string // a digest of its rules for messages that fail; empty: unknown
+	Live      bool   // its lease lasts
 	StartedAt time.Time
 	Seen      time.Duration // since its last heartbeat
 	LeaseLeft time.Duration // negative: lapsed

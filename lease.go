@@ -184,7 +184,7 @@ func (s *session) send(ctx context.Context, stopping bool) (Orders, error) {
 func (r *running) info(id ID, beat int64) RelayInfo {
 	info := RelayInfo{
 		ID: id, Lease: r.cfg.Lease, Beat: beat, Host: r.cfg.Host, PID: os.Getpid(), Version: r.cfg.Version,
-		Engine: "poll", Counters: r.counters.values(),
+		Engine: "poll", Counters: r.counters.values(), Settings: settingsDigest(&r.cfg),
 	}
 	unordered := r.policies.unordered()
 	for _, l := range r.lanes {

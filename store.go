@@ -159,6 +159,7 @@ type RelayInfo struct {
 	PID      int
 	Version  string
 	Engine   string
+	Settings string // a digest of what the relay does with messages that fail; empty: unknown
 	Lanes    []LaneInfo
 	Counters map[string]int64
 }

@@ -73,6 +73,7 @@ type Store struct {
 	owned       bool
 	cfg         Config
 	sql         *statements
+	settleTxSQL string // for callers' transactions
 	log         *slog.Logger
 	signal      *signal
 	waker       *waker
@@ -135,7 +136,7 @@ func New(pool *pgxpool.Pool, cfg *Config) (*Store, error) {
 	if log == nil {
 		log = slog.Default()
 	}
-	s := &Store{Publisher: publisher, pool: pool, cfg: c, sql: sql, log: log, signal: newSignal(),
+	s := &Store{Publisher: publisher, pool: pool, cfg: c, sql: sql, settleTxSQL: render(uncommented(settleTxSQL), c.Schema), log: log, signal: newSignal(),
 		relays: map[outbox.ID]*relay{}}
 	s.waker = newWaker(s.wakeRelays, log)
 	return s, nil

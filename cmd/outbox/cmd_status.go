@@ -65,6 +65,9 @@ func warnings(st *outbox.Status) []warning {
 			list = append(list, warning{fmt.Sprintf("topic %q: %s%s ready, no live relay handles it", t.Topic, count(t.Messages), more), "outbox relays"})
 		}
 	}
+	for _, d := range st.MixedSettings() {
+		list = append(list, warning{mixedText(d), "outbox relays"})
+	}
 	for _, d := range st.Destinations {
 		if w := faultWarning(d); w != nil {
 			list = append(list, *w)
@@ -74,6 +77,10 @@ func warnings(st *outbox.Status) []warning {
 		list = append(list, warning{fmt.Sprintf("vacuum horizon held %s by %s %s, %s", age(h.Age), h.Kind, h.Name, h.Text), releaseHorizon(h)})
 	}
 	return list
+}
+
+func mixedText(destination string) string {
+	return fmt.Sprintf("the relays of %s have different rules for attempts, backoff or order", destination)
 }
 
 func releaseHorizon(h *outbox.HorizonHolder) string {

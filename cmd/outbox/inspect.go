@@ -65,6 +65,7 @@ type relayJSON struct {
 	PID              int              `json:"pid"`
 	Version          string           `json:"version"`
 	Engine           string           `json:"engine"`
+	Settings         string           `json:"settings,omitempty"` // a digest
 	Live             bool             `json:"live"`
 	StartedAt        time.Time        `json:"started_at"`
 	SeenSeconds      float64          `json:"seen_seconds"`
@@ -83,7 +84,7 @@ type laneJSON struct {
 }
 
 func newRelay(r outbox.RelayStatus) relayJSON {
-	j := relayJSON{r.ID.String(), r.Host, r.PID, r.Version, r.Engine, r.Live, utc(r.StartedAt), round(r.Seen),
+	j := relayJSON{r.ID.String(), r.Host, r.PID, r.Version, r.Engine, r.Settings, r.Live, utc(r.StartedAt), round(r.Seen),
 		round(r.LeaseLeft), r.InFlight, []laneJSON{}, r.Counters}
 	for _, l := range r.Lanes {
 		topics := []string{}

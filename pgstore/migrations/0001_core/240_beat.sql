@@ -44,9 +44,12 @@ begin
     set lease_until = v_now + p_lease, beat = p_beat + 1, counters = p_counters, faults = p_faults, seen_at = v_now
     where r.id = p_relay;
 
+    -- One that is locked is being settled, and has its turn at the next beat.
     update outbox.claim c set relay = null
-    where c.relay = p_relay and (c.beat < v_before or p_stopping)
-      and c.token <> all (coalesce(p_known, '{}'));
+    where c.id = any (array(
+        select g.id from outbox.claim g
+        where g.relay = p_relay and (g.beat < v_before or p_stopping) and g.token <> all (coalesce(p_known, '{}'))
+        for update skip locked));
     get diagnostics v_given = row_count;
     -- A stopping relay that names a token leaves a handler behind that ignores its end: the lease of that
     -- message is left to lapse.
