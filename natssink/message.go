@@ -78,6 +78,9 @@ func checkHeaders(h nats.Header, d *outbox.Delivery) error {
 		if strings.ContainsAny(values[0], "\r\n\x00") {
 			return fmt.Errorf("header %s has a line break or NUL and cannot be sent to NATS: %q", name, values[0])
 		}
+		if strings.Trim(values[0], " \t") != values[0] { // the client would cut it, and make one key of two
+			return fmt.Errorf("header %s begins or ends with white space and cannot be sent to NATS: %q", name, values[0])
+		}
 	}
 	for name := range d.Headers {
 		if isReserved(name) {

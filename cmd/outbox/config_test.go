@@ -359,6 +359,7 @@ func TestMask(t *testing.T) {
 		"nats://h?pass=pw":                  "nats://h?pass=***",
 		"nats://t@a:1,b:2,nats://me:pw@c:3": "***",
 		"me:p=w@h":                          "***",
+		"postgres://h/db?password=a#b":      "***",
 	} {
 		if got := mask(text); got != want {
 			t.Errorf("mask(%q) = %q, want %q", text, got, want)

@@ -56,8 +56,8 @@ func mask(text string) string {
 		return strings.Join(list, ",")
 	}
 	u, err := url.Parse(text)
-	// An @ that does not end the user: something in the password was not escaped, or there is another URL behind.
-	if err != nil || u.Scheme == "" || u.User == nil && strings.Contains(text, "@") || strings.Contains(u.Path+u.Fragment, "@") {
+	// An @ that does not end the user, or a #: something in the password was not escaped, or there is another URL behind.
+	if err != nil || u.Scheme == "" || strings.Contains(text, "#") || u.User == nil && strings.Contains(text, "@") || strings.Contains(u.Path, "@") {
 		return masked
 	}
 	return maskURL(u)
