@@ -11,10 +11,11 @@ CHAOS_MESSAGES  ?= 200000
 CHAOS_SCHEDULES ?= 2000
 CHAOS_ROUNDS    ?= 20
 SEED            ?=
+FUZZTIME        ?= 10s
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-short race chaos bench bench-peers lint fmt fmt-check vet staticcheck tidy-check
+.PHONY: help demo test test-short race fuzz chaos bench bench-peers lint fmt fmt-check vet staticcheck tidy-check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +34,13 @@ test-short: ## run the tests that take seconds
 
 race: ## run all tests with the race detector
 	$(GO) test $(TESTFLAGS) -race ./...
+
+fuzz: ## look for input that parsers and codecs do not stand, each of them for FUZZTIME
+	@for p in $$($(GO) list ./...); do \
+		for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
+			echo "$$p $$f" && $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; \
+		done; \
+	done
 
 chaos: ## kill relays and stop a broker under load, play random schedules, in a quarter of an hour; SEED=n repeats a run's choices
 	OUTBOX_TEST_CHAOS_MESSAGES=$(CHAOS_MESSAGES) OUTBOX_TEST_SEED=$(SEED) $(GO) test $(TESTFLAGS) -timeout 1h -count=1 -v -tags failpoint -run '^TestChaos(Destinations)?$$' ./internal/e2e

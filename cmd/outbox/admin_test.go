@@ -294,3 +294,34 @@ func TestLogOfDeadDatabase(t *testing.T) {
 	proxy.Refuse(false)
 	eventually(t, "it is ready again", func() bool { status, _ := d.get(t, "/readyz"); return status == http.StatusOK })
 }
+
+// TestAdminBounds: headers that are too large are refused, and no path takes anything.
+func TestAdminBounds(t *testing.T) {
+	d := startDaemon(t, nil, "--to=stdout:", "--database-url=postgres://127.0.0.1:1/shop?sslmode=disable")
+	ask := func(method, path, header string) int {
+		request, err := http.NewRequestWithContext(t.Context(), method, d.base+path, strings.NewReader("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("X-Large", header)
+		answer, err := asker().Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		return answer.StatusCode
+	}
+	if status := ask(http.MethodGet, "/livez", strings.Repeat("x", 64<<10)); status != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("large headers are answered with %d", status)
+	}
+	for _, path := range []string{"/livez", "/readyz", "/metrics", "/statusz"} {
+		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {
+			if status := ask(method, path, ""); status != http.StatusMethodNotAllowed {
+				t.Errorf("%s %s is answered with %d", method, path, status)
+			}
+		}
+	}
+	if status := ask(http.MethodGet, "/livez", "x"); status != http.StatusOK {
+		t.Errorf("livez: %d", status)
+	}
+}

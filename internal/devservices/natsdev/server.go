@@ -2,6 +2,7 @@
 package natsdev
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"strconv"
@@ -23,6 +24,8 @@ type Config struct {
 	MaxPayload int32
 	// User and Password are what clients need. Default: anybody may connect.
 	User, Password string
+	// TLS is what clients are asked to speak. Default: plain connections.
+	TLS *tls.Config
 }
 
 // Server is a NATS server on a loopback port, with JetStream on files in a temporary folder. It ends with this process
@@ -72,7 +75,7 @@ func (s *Server) Start() error {
 	log := &serverLog{fatal: make(chan struct{})}
 	ns, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: s.port, JetStream: true, StoreDir: s.sup.Dir, NoSigs: true, MaxPayload: s.cfg.MaxPayload,
-		Username: s.cfg.User, Password: s.cfg.Password,
+		Username: s.cfg.User, Password: s.cfg.Password, TLSConfig: s.cfg.TLS,
 	})
 	if err != nil {
 		return fmt.Errorf("nats server: %w", err)
