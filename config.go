@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"strconv"
 	"time"
@@ -20,6 +21,9 @@ const (
 	minHandlerTimeout = time.Millisecond
 	maxHandlerTimeout = 24 * time.Hour
 )
+
+// KeepForever keeps messages that have ended until somebody purges them.
+const KeepForever time.Duration = math.MaxInt64
 
 // Config sets up a Relay. The zero value is complete: every field that is zero has its default.
 type Config struct {

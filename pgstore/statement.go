@@ -25,6 +25,8 @@ type statements struct {
 	settleDelivered, settle               statement
 	beat, holders                         statement
 	expireDedup, notify, wake             statement
+	setArchive, addPartition              statement
+	dropPartition, expireArchive          statement
 	redrive, retry, discard, discardHeld  statement
 	pause, resume                         statement
 }
@@ -60,12 +62,16 @@ func newStatements(schema string) (*statements, error) {
 		{&s.fetch, "fetch", []uint32{uuid, uuid, interval_}},
 		{&s.sweep, "sweep", []uint32{uuid, text, text, bigint, bigint, integer}},
 		{&s.endFrozenClaim, "end_frozen_claim", nil},
-		{&s.settleDelivered, "settle_delivered", []uint32{uuid, bigints, uuids}},
-		{&s.settle, "settle", []uint32{uuid, bigints, uuids, bigints, texts, integers, bigints, texts, texts, boolean}},
+		{&s.settleDelivered, "settle_delivered", []uint32{uuid, bigints, uuids, boolean}},
+		{&s.settle, "settle", []uint32{uuid, bigints, uuids, bigints, texts, integers, bigints, texts, texts, boolean, boolean}},
 		{&s.beat, "beat", []uint32{uuid, bigint, interval_, uuids, boolean, jsonb, jsonb, jsonb, boolean,
 			text, integer, text, text, jsonb, text}},
 		{&s.holders, "holders", []uint32{uuid}},
 		{&s.expireDedup, "expire_dedup", []uint32{bigint}},
+		{&s.setArchive, "set_archive", []uint32{text}},
+		{&s.addPartition, "add_partition", []uint32{timestamp, text}},
+		{&s.dropPartition, "drop_partition", []uint32{timestamp, interval_}},
+		{&s.expireArchive, "expire_archive", []uint32{timestamp, interval_, integer}},
 		{&s.notify, "notify", []uint32{text}},
 		{&s.redrive, "redrive", change},
 		{&s.retry, "retry", change},

@@ -5,12 +5,14 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -38,6 +40,15 @@ type Config struct {
 	LockKeys bool
 	// SettleSync is the durability of settling.
 	SettleSync SettleSync
+	// KeepDelivered is for how long messages are kept in the archive after they have ended: delivered, dropped, expired
+	// or discarded. Default 0, not at all; 1 min and more, or outbox.KeepForever. With 0 a relay leaves an archive
+	// that is there as it is.
+	KeepDelivered time.Duration
+	// Archive says how they are kept.
+	Archive Archive
+	// PartitionInterval is how often a relay looks whether the archive has its partitions ahead, beside its start.
+	// Default 5 min, 1 min to 1 day.
+	PartitionInterval time.Duration
 	// Logger is told of changes of the store's state. Default slog.Default.
 	Logger *slog.Logger
 }
@@ -75,6 +86,7 @@ type Store struct {
 	log    *slog.Logger
 	signal *signal
 	waker  *waker
+	upkeep upkeep
 	within sync.Map // *pgx.Conn of each InTx under way: *atomic.Bool, whether it has published
 
 	mu     sync.Mutex
@@ -125,6 +137,8 @@ func New(pool *pgxpool.Pool, cfg *Config) (*Store, error) {
 	if c.Schema == "" {
 		c.Schema = DefaultSchema
 	}
+	c.PartitionInterval = cmp.Or(c.PartitionInterval, defaultPartitionInterval)
+	c.Archive.Granularity = cmp.Or(c.Archive.Granularity, defaultGranularity)
 	sql, err := newStatements(c.Schema)
 	if err != nil {
 		return nil, err
@@ -152,7 +166,7 @@ func (c *Config) check() error {
 			errs = append(errs, refuse("ListenURL", "(not shown)", "a PostgreSQL URL or connection string"))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.checkArchive())...)
 }
 
 // Close notifies relays of what was published and not told yet, closes the store's own connections, and the pool if

@@ -23,7 +23,7 @@ from (
     where n.nspname = 'outbox' and f.prorettype <> 'trigger'::regtype and f.proname not in (
         -- what only owners and operators call
         'set_notify', 'redrive', 'retry', 'discard', 'discard_held', 'pause', 'resume', 'check_pause', 'change',
-        'change_filter', 'change_page', 'redrive_rows', 'retry_rows', 'discard_rows', 'wake_relays')
+        'change_filter', 'change_page', 'redrive_rows', 'retry_rows', 'discard_rows', 'end_discarded', 'move_from_default', 'wake_relays')
 ) p
 where not p.granted
 order by 1

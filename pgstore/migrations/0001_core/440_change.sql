@@ -102,7 +102,7 @@ begin
     case p_verb
         when 'redrive' then v_n := outbox.redrive_rows(v_seqs);
         when 'retry' then v_n := outbox.retry_rows(v_seqs);
-        when 'discard' then select d.changed, d.held into v_n, v_held from outbox.discard_rows(v_seqs) d;
+        when 'discard' then select d.changed, d.held into v_n, v_held from outbox.discard_rows(v_seqs, o.actor, o.reason) d;
     end case;
     changed := changed + v_n;
     held := held + cardinality(v_held);
