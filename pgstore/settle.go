@@ -168,7 +168,9 @@ type partsAnswer struct {
 	refused              *string
 }
 
-func (a *partsAnswer) scan(rows pgx.Rows) error { return rows.Scan(&a.results, &a.lanes, &a.keys, &a.refused) }
+func (a *partsAnswer) scan(rows pgx.Rows) error {
+	return rows.Scan(&a.results, &a.lanes, &a.keys, &a.refused)
+}
 
 func (st *settlement) partsCall(indexes []int, answer *partsAnswer) call {
 	n := len(indexes)

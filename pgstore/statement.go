@@ -3,6 +3,7 @@ package pgstore
 import (
 	"embed"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5/pgtype"
 )
@@ -28,6 +29,7 @@ type statements struct {
 	setArchive, addPartition              statement
 	dropPartition, expireArchive          statement
 	redrive, retry, discard, discardHeld  statement
+	purge, replay                         statement
 	pause, resume                         statement
 }
 
@@ -75,7 +77,9 @@ func newStatements(schema string) (*statements, error) {
 		{&s.notify, "notify", []uint32{text}},
 		{&s.redrive, "redrive", change},
 		{&s.retry, "retry", change},
-		{&s.discard, "discard", change},
+		{&s.discard, "discard", slices.Concat(change, []uint32{texts})},
+		{&s.purge, "purge", slices.Concat(change, []uint32{texts, boolean})},
+		{&s.replay, "replay", slices.Concat(change, []uint32{texts, text})},
 		{&s.discardHeld, "discard_held", []uint32{bigint, interval_}},
 		{&s.pause, "pause", []uint32{text, text, text, text}},
 		{&s.resume, "resume", []uint32{text, text, text, text}},

@@ -104,7 +104,7 @@ func (f *changeFlags) parse() (c outbox.Change, err error) {
 	if f.isEmpty() && !f.all && f.goOn == 0 {
 		return c, errors.New("which messages? give a filter, such as --id, --topic or --key, or --all")
 	}
-	return c, c.Check()
+	return c, c.Check(f.verb)
 }
 
 func (f *changeFlags) isEmpty() bool {

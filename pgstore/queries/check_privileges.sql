@@ -22,8 +22,9 @@ from (
     from pg_proc f join pg_namespace n on n.oid = f.pronamespace
     where n.nspname = 'outbox' and f.prorettype <> 'trigger'::regtype and f.proname not in (
         -- what only owners and operators call
-        'set_notify', 'redrive', 'retry', 'discard', 'discard_held', 'pause', 'resume', 'check_pause', 'change',
-        'change_filter', 'change_page', 'redrive_rows', 'retry_rows', 'discard_rows', 'end_discarded', 'move_from_default', 'wake_relays')
+        'set_notify', 'redrive', 'retry', 'replay', 'discard', 'discard_held', 'purge', 'pause', 'resume', 'check_pause', 'operations', 'change',
+        'change_filter', 'change_page', 'change_tables', 'look_at_rows', 'redrive_rows', 'retry_rows', 'replay_rows', 'discard_rows',
+        'purge_partition', 'purge_rows', 'end_discarded', 'move_from_default', 'wake_relays')
 ) p
 where not p.granted
 order by 1

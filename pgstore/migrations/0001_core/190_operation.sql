@@ -27,12 +27,13 @@ create table outbox.operation (
     constraint operation_rate check (rate > 0)
 );
 create index operation_waiting on outbox.operation (id) where state = 'waiting';
+create index operation_open on outbox.operation (id) where state <> 'done';
 comment on table outbox.operation is 'What operators did: who, why, with what counts.';
 comment on column outbox.operation.filter is 'which messages; ages as times, ids also as seqs';
 comment on column outbox.operation.cursor is 'how far it has come: everything up to seq of the table has been looked at';
 comment on column outbox.operation.rate is 'messages a second, kept by whoever calls';
 comment on column outbox.operation.state is 'running: to be continued; waiting: a discard of messages in flight; done';
-comment on column outbox.operation.counts is 'matched, changed, held (by a live relay, so left alone)';
+comment on column outbox.operation.counts is 'matched, changed, held (left alone, by a discard since a live relay holds it), bare (not replayed for want of its payload)';
 
 create table outbox.setting (
     name  text primary key,
