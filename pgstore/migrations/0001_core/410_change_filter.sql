@@ -35,9 +35,13 @@ begin
     end if;
     if ids is not null then
         filter := filter || jsonb_build_object('seqs',
-            (select coalesce(jsonb_agg(l.seq order by l.seq), '[]') from (
-                select x.seq from outbox.locate(ids) x
-                union select a.seq from outbox.archive a where a.id = any (ids)) l));
+            -- What has ended is not looked for in the message table.
+            (with archived as materialized (select a.id, a.seq from outbox.archive a where a.id = any (ids))
+             select coalesce(jsonb_agg(l.seq order by l.seq), '[]') from (
+                 select a.seq from archived a
+                 union select w.seq from outbox.waiting w where w.id = any (ids)
+                 union select d.seq from outbox.dead d where d.id = any (ids)
+                 union select x.seq from outbox.locate(array(select unnest(ids) except select a.id from archived a)) x) l));
     end if;
     if max_messages is not null then
         filter := filter || jsonb_build_object('limit', max_messages);
