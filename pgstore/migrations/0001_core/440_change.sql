@@ -137,7 +137,8 @@ begin
                 select s.value::bigint as seq from jsonb_array_elements_text(v_cursor -> 'held') s(value)
                 union select unnest(v_held) limit 1000) h));
     end if;
-    o.counts := jsonb_build_object('matched', matched, 'changed', changed, 'held', held, 'bare', bare);
+    o.counts := jsonb_build_object('matched', matched, 'changed', changed, 'held', held)
+        || case when bare > 0 then jsonb_build_object('bare', bare) else '{}' end;
     if p_operation is null then
         insert into outbox.operation (verb, filter, cursor, rate, state, actor, reason, counts, finished_at)
         values (o.verb, o.filter, v_cursor, o.rate, case when more then 'running' else 'done' end, o.actor, o.reason,
