@@ -31,6 +31,7 @@ type changeFlags struct {
 	wait, destination       string
 	holding                 bool
 	verb, done              string // "redrive", "redriven"
+	before                  func(context.Context, *pgstore.Store) // the first thing; may be nil
 	change                  func(*pgstore.Store, context.Context, outbox.Change) (outbox.ChangeReport, error)
 }
 
@@ -129,6 +130,9 @@ func whoami() string {
 }
 
 func (a *app) runChange(ctx context.Context, store *pgstore.Store, f *changeFlags, c outbox.Change) error {
+	if f.before != nil {
+		f.before(ctx, store)
+	}
 	if !c.DryRun && !f.yes && c.Continue == 0 {
 		if err := a.askFirst(ctx, store, f, c); err != nil {
 			return err

@@ -93,7 +93,7 @@ func (a *app) printOperations(list []outbox.Operation) error {
 		if o.Held > 0 {
 			changed += fmt.Sprintf(" (%s left alone)", count(o.Held))
 		}
-		rows = append(rows, []string{strconv.FormatInt(o.ID, 10), o.Verb, o.State, changed, shorten(strings.Join(which, " "), 60), o.Actor,
+		rows = append(rows, []string{strconv.FormatInt(o.ID, 10), o.Verb, o.State, changed, shorten(strings.Join(which, " "), 120), o.Actor,
 			utc(o.StartedAt).Format(time.DateTime + "Z"), shorten(o.Reason, 60), o.Release()})
 	}
 	return a.printTable(rows)

@@ -51,6 +51,7 @@ are deleted one by one.
 func (a *app) replayCommand() *cobra.Command {
 	f := &changeFlags{verb: "replay", done: "replayed",
 		change: (*pgstore.Store).Replay}
+	f.before = func(ctx context.Context, store *pgstore.Store) { a.tellUnknown(ctx, store, f.destination) }
 	cmd := a.changeCommand(&cobra.Command{
 		Use:   "replay",
 		Short: "Deliver archived messages again, to one destination",
@@ -70,13 +71,7 @@ what is younger waits for them. What is under way already, or dead, is left alon
 		if f.destination == "" && f.goOn == 0 {
 			return &failure{exitUsage, errors.New("--destination: must name the one destination that gets the messages")}
 		}
-		if err := run(cmd, args); err != nil || f.goOn > 0 {
-			return err
-		}
-		return a.withStore(cmd, func(ctx context.Context, _ *config, store *pgstore.Store) error {
-			a.tellUnknown(ctx, store, f.destination)
-			return nil
-		})
+		return run(cmd, args)
 	}
 	return cmd
 }
