@@ -30,7 +30,7 @@ type changeFlags struct {
 	rate                    int
 	wait, destination       string
 	holding                 bool
-	verb, done              string // "redrive", "redriven"
+	verb, done              string                                // "redrive", "redriven"
 	before                  func(context.Context, *pgstore.Store) // the first thing; may be nil
 	change                  func(*pgstore.Store, context.Context, outbox.Change) (outbox.ChangeReport, error)
 }

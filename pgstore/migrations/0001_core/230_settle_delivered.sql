@@ -13,6 +13,7 @@ as $$
 declare
     v_seqs         bigint[];
     v_destinations text[];
+    v_gone         int;
 begin
     perform outbox.plan_settings();
     with settled as (
@@ -25,7 +26,10 @@ begin
     from settled s, unnest(s.seqs) u(seq);
     if p_keep is null then
         delete from outbox.message m where m.seq = any (v_seqs);
-        delete from outbox.waiting w where w.seq = any (v_seqs);
+        get diagnostics v_gone = row_count;
+        if v_gone < cardinality(v_seqs) then
+            delete from outbox.waiting w where w.seq = any (v_seqs);
+        end if;
     elsif v_seqs is not null then
         refused := (select a.refused from outbox.archive_rows(v_seqs, array_fill('delivered'::text, array[cardinality(v_seqs)]),
             null, v_destinations, null, p_keep, clock_timestamp()) a);
