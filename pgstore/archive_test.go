@@ -163,8 +163,8 @@ func TestKeepOffCostsNothing(t *testing.T) {
 	if strings.Contains(off, "archive") {
 		t.Errorf("keeping nothing reads or writes the archive:\n%s", off)
 	}
-	if n := deletes(off); n != 6 { // whole: claim, message, waiting; parts: the same
-		t.Errorf("%d deletes, want 6:\n%s", n, off)
+	if n := deletes(off); n != 5 { // whole: claim, message; parts: these and waiting
+		t.Errorf("%d deletes, want 5:\n%s", n, off)
 	}
 	full := true
 	if on := plans(&full); !strings.Contains(on, "Insert on archive") {
