@@ -77,7 +77,7 @@ func parseAge(flag, text string, to *time.Duration) (err error) {
 
 func (a *app) showCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "show <id>",
+		Use:   "show ID",
 		Short: "Show all that is stored of one message",
 		Long: `Show all that is stored of one message, with its payload and headers: where it is, and once for each time that it has ended and
 was kept. Why it is not delivered, outbox why tells.

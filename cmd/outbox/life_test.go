@@ -2,8 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -124,4 +128,68 @@ func TestReading(t *testing.T) {
 	if n := strings.Count(call(t, nil, "partitions", "--json", flag).want(t, exitDone).out, `"from"`); n != 3 {
 		t.Errorf("%d partitions are ahead, want 3", n)
 	}
+}
+
+// TestThreeAtNight: many messages are behind and one key is blocked. Status, keys and why answer soon and name the next command; the last of
+// them cures it. OUTBOX_TEST_BEHIND is how many messages.
+func TestThreeAtNight(t *testing.T) {
+	if testing.Short() {
+		t.Skip("inserts many rows")
+	}
+	behind := 20_000
+	if text := os.Getenv("OUTBOX_TEST_BEHIND"); text != "" {
+		var err error
+		if behind, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	url := migrated(t)
+	conn, flag := connect(t, url), "--database-url="+url
+	const blocked = 1250 // messages of the key
+	execSQL(t, conn, `insert into outbox.waiting (id, topic, key, payload, attempts, holds, available_at, first_failed_at, failed_at, error_class, last_error)
+		values (outbox.new_id(), 'billing.paid', 'customer-7', '', 14, true, now() + interval '4 minutes', now() - interval '6 hours', now(), 'error', 'customer 7 is unknown')`)
+	execSQL(t, conn, `insert into outbox.message (id, topic, key, payload)
+		select outbox.new_id(), case when g % ($1 / $2) = 0 then 'billing.paid' else 'orders.created' end,
+		    case when g % ($1 / $2) = 0 then 'customer-7' else 'k' || g % 1000 end, '{}' from generate_series(1, $1::int) g`, behind, blocked)
+	execSQL(t, conn, "analyze outbox.message")
+	const tooLong = 15 * time.Second // many times what a bounded answer takes on a busy machine
+	ask := func(args ...string) result {
+		t.Helper()
+		begin := time.Now()
+		r := call(t, nil, append(args, flag)...).want(t, exitDone)
+		took := time.Since(begin)
+		t.Logf("%s: %v", strings.Join(args, " "), took.Round(time.Millisecond))
+		if took > tooLong {
+			t.Errorf("%s took %v", args[0], took)
+		}
+		return r
+	}
+	wantIn(t, ask("status").out, "1 key", "outbox keys")
+	wantIn(t, ask("keys").out, "customer-7", "1,000+", "outbox retry --id")
+	last := countedID(t, conn, "select id::text from outbox.message where key = 'customer-7' order by seq desc limit 1")
+	for _, about := range [][]string{{"why", last}, {"why", "--key=customer-7"}} {
+		wantIn(t, ask(about...).out, "customer 7 is unknown", "outbox retry --id")
+	}
+	ask("list", "--key=customer-7", "--limit=10")
+	ask("show", last)
+	ask("dead")
+	_, command, _ := strings.Cut(ask("why", last).out, "→ outbox ")
+	command, _, _ = strings.Cut(command, "\n")
+	wantIn(t, ask(append(strings.Fields(command), "--yes")...).out, "1 message")
+
+	file := filepath.Join(t.TempDir(), "outbox.yaml")
+	write(t, file, "destinations: {billing: {url: 'stdout:'}}\nroutes: [{topics: ['billing.>'], to: billing}]\n")
+	out := call(t, nil, "run", "--once", "--config="+file, flag).want(t, exitDone).out
+	if n := strings.Count(out, `"key":"customer-7"`); n != blocked+1 {
+		t.Errorf("%d of %d messages of the key were delivered", n, blocked+1)
+	}
+	wantIn(t, call(t, nil, "keys", flag).want(t, exitDone).err, "no key is held")
+}
+
+func countedID(t *testing.T, conn *pgx.Conn, query string) (id string) {
+	t.Helper()
+	if err := conn.QueryRow(t.Context(), query).Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	return id
 }
