@@ -23,7 +23,7 @@ from (
     where n.nspname = 'outbox' and f.prorettype <> 'trigger'::regtype and f.proname not in (
         -- what only owners and operators call
         'set_notify', 'redrive', 'retry', 'replay', 'discard', 'discard_held', 'purge', 'pause', 'resume', 'check_pause', 'operations', 'change',
-        'change_filter', 'change_page', 'change_tables', 'look_at_rows', 'redrive_rows', 'retry_rows', 'replay_rows', 'discard_rows',
+        'change_filter', 'change_page', 'change_counts', 'change_tables', 'look_at_rows', 'redrive_rows', 'retry_rows', 'replay_rows', 'discard_rows',
         'purge_partition', 'purge_rows', 'end_discarded', 'move_from_default', 'wake_relays')
 ) p
 where not p.granted

@@ -18,6 +18,7 @@ declare
     v_rows   constant int := 10000; -- are read for a batch at most
     v_tables text[];
     o        outbox.operation;
+    v_latest outbox.operation;
     v_cursor jsonb;
     v_after  bigint;
     v_until  bigint;
@@ -57,10 +58,7 @@ begin
         v_tables := outbox.change_tables(p_verb, o.filter);
     end if;
     operation_id := o.id;
-    matched := coalesce((o.counts ->> 'matched')::bigint, 0);
-    changed := coalesce((o.counts ->> 'changed')::bigint, 0);
-    held := coalesce((o.counts ->> 'held')::bigint, 0);
-    bare := coalesce((o.counts ->> 'bare')::bigint, 0);
+    select n.matched, n.changed, n.held, n.bare into matched, changed, held, bare from outbox.change_counts(o.counts) n;
     more := o.state = 'running';
     if not more then
         return;
@@ -114,9 +112,13 @@ begin
     else
         perform outbox.claim_lock();
     end if;
-    if p_operation is not null and (select x.cursor from outbox.operation x where x.id = p_operation for update) <> o.cursor then
-        more := true;
-        return; -- somebody else went on with it meanwhile
+    if p_operation is not null then
+        select * into v_latest from outbox.operation x where x.id = p_operation for update;
+        if v_latest.cursor <> o.cursor or v_latest.state <> 'running' then -- somebody else went on with it meanwhile
+            select n.matched, n.changed, n.held, n.bare into matched, changed, held, bare from outbox.change_counts(v_latest.counts) n;
+            more := v_latest.state = 'running';
+            return;
+        end if;
     end if;
     matched := matched + cardinality(v_seqs) + coalesce(v_purged, 0);
     case p_verb
@@ -157,6 +159,15 @@ end
 $$;
 comment on function outbox.change is 'Internal: one batch of an operation.';
 revoke execute on function outbox.change from public;
+
+create function outbox.change_counts(p_counts jsonb, out matched bigint, out changed bigint, out held bigint, out bare bigint)
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$
+    select coalesce((p_counts ->> 'matched')::bigint, 0), coalesce((p_counts ->> 'changed')::bigint, 0),
+           coalesce((p_counts ->> 'held')::bigint, 0), coalesce((p_counts ->> 'bare')::bigint, 0)
+$$;
+comment on function outbox.change_counts is 'Internal: the counts of an operation.';
+revoke execute on function outbox.change_counts from public;
 
 -- The tables that an operation goes through, in this order; partition stands for whole ones of the archive.
 create function outbox.change_tables(p_verb text, p_filter jsonb) returns text[]
