@@ -147,7 +147,7 @@ func TestThreeAtNight(t *testing.T) {
 	conn, flag := connect(t, url), "--database-url="+url
 	const blocked = 1250 // messages of the key
 	execSQL(t, conn, `insert into outbox.waiting (id, topic, key, payload, attempts, holds, available_at, first_failed_at, failed_at, error_class, last_error)
-		values (outbox.new_id(), 'billing.paid', 'customer-7', '', 14, true, now() + interval '4 minutes', now() - interval '6 hours', now(), 'error', 'customer 7 is unknown')`)
+		values (outbox.new_id(), 'billing.paid', 'customer-7', '', 14, true, now() + interval '4 hours', now() - interval '6 hours', now(), 'error', 'customer 7 is unknown')`)
 	execSQL(t, conn, `insert into outbox.message (id, topic, key, payload)
 		select outbox.new_id(), case when g % ($1 / $2) = 0 then 'billing.paid' else 'orders.created' end,
 		    case when g % ($1 / $2) = 0 then 'customer-7' else 'k' || g % 1000 end, '{}' from generate_series(1, $1::int) g`, behind, blocked)
