@@ -16,6 +16,15 @@ type Inspector interface {
 	// Relays lists the registered relays, the oldest first, also those whose lease has lapsed and that no claim
 	// has removed yet.
 	Relays(ctx context.Context) ([]RelayStatus, error)
+	// List lists messages, page by page.
+	List(ctx context.Context, q ListQuery) (ListPage, error)
+	// Show tells all that is stored of one message: where it is, and once for each time that it has ended and was kept. Empty:
+	// nothing.
+	Show(ctx context.Context, id ID) ([]MessageInfo, error)
+	// DeadLetters groups the dead messages by topic and kind of error.
+	DeadLetters(ctx context.Context) (DeadLetters, error)
+	// Partitions lists the parts of the archive, the oldest first, the default one last.
+	Partitions(ctx context.Context) ([]Partition, error)
 	Operator
 }
 

@@ -16,6 +16,8 @@ type wrongOperator struct {
 	pause  func(p *outbox.Pause)
 	keys   func(k *outbox.Keys)
 	why    func(w *outbox.Why)
+
+	operations func([]outbox.Operation)
 }
 
 func (o *wrongOperator) do(verb string, c outbox.Change, do func(outbox.Change) (outbox.ChangeReport, error)) (outbox.ChangeReport, error) {
@@ -39,6 +41,22 @@ func (o *wrongOperator) Retry(ctx context.Context, c outbox.Change) (outbox.Chan
 
 func (o *wrongOperator) Discard(ctx context.Context, c outbox.Change) (outbox.ChangeReport, error) {
 	return o.do("discard", c, func(c outbox.Change) (outbox.ChangeReport, error) { return o.Operator.Discard(ctx, c) })
+}
+
+func (o *wrongOperator) Purge(ctx context.Context, c outbox.Change) (outbox.ChangeReport, error) {
+	return o.do("purge", c, func(c outbox.Change) (outbox.ChangeReport, error) { return o.Operator.Purge(ctx, c) })
+}
+
+func (o *wrongOperator) Replay(ctx context.Context, c outbox.Change) (outbox.ChangeReport, error) {
+	return o.do("replay", c, func(c outbox.Change) (outbox.ChangeReport, error) { return o.Operator.Replay(ctx, c) })
+}
+
+func (o *wrongOperator) Operations(ctx context.Context, limit int) ([]outbox.Operation, error) {
+	list, err := o.Operator.Operations(ctx, limit)
+	if o.operations != nil {
+		o.operations(list)
+	}
+	return list, err
 }
 
 func (o *wrongOperator) Pause(ctx context.Context, p outbox.Pause) (outbox.ChangeReport, error) {
@@ -114,15 +132,15 @@ func wrongChanges() []wrong {
 			[]string{redrivenAgain, "a redriven message waits for the follower in flight"}},
 		{"redriven messages do not hold their keys", onChanged("redrive", func(r *row) { r.holds = false }),
 			[]string{"a redriven message goes before the followers that nobody has claimed yet"}},
-		{"filters are ignored", onChange(func(_ string, c *outbox.Change) {
-			if c.Check() == nil && c.Continue == 0 {
+		{"filters are ignored", onChange(func(verb string, c *outbox.Change) {
+			if c.Check(verb) == nil && c.Continue == 0 {
 				c.Filter = outbox.Filter{All: true, Limit: c.Limit}
 			}
 		}), []string{"a filter changes what it matches, and nothing else"}},
 		{"limits are ignored", onChange(func(_ string, c *outbox.Change) { c.Limit = max(-c.Limit, 0) }),
 			[]string{"a change stops at its limit"}},
-		{"no filter means everything", onChange(func(_ string, c *outbox.Change) {
-			if c.Check() != nil {
+		{"no filter means everything", onChange(func(verb string, c *outbox.Change) {
+			if c.Check(verb) != nil {
 				c.Filter = outbox.Filter{All: true}
 			}
 		}), []string{"a change without a filter, or with a wrong one, is refused and changes nothing"}},

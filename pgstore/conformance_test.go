@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -68,6 +69,23 @@ func (h *harness) Open(t testing.TB) outbox.Store { return newStore(t, h.url, ni
 
 func (h *harness) Operator(t testing.TB) outbox.Operator { return newStore(t, h.url, nil) }
 
+func (h *harness) OpenKeeping(t testing.TB, payload bool) outbox.Store {
+	store := newStore(t, h.url, &Config{KeepDelivered: outbox.KeepForever, Archive: Archive{OmitPayload: !payload}, Logger: slog.New(slog.DiscardHandler)})
+	if err := store.lookAfterPartitions(t.Context(), time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func (h *harness) Archived(ctx context.Context) ([]storetest.Archived, error) {
+	rows, err := h.pool.Query(ctx, `select id, coalesce(key, ''), coalesce(convert_from(payload, 'UTF8'), ''), outcome, coalesce(detail, ''),
+		coalesce(actor, ''), coalesce(destination, ''), attempts, generation from outbox.archive order by seq, generation`)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[storetest.Archived])
+}
+
 func (h *harness) Begin(ctx context.Context) (storetest.Tx, error) {
 	tx, err := h.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: h.level, AccessMode: pgx.ReadWrite})
 	return suiteTx{tx, h.store}, err
@@ -82,6 +100,7 @@ func (h *harness) Advance(ctx context.Context, d time.Duration) error {
 			"waiting": {"available_at", "expires_at", "published_at"},
 			"dead":    {"expires_at", "published_at", "died_at"},
 			"dedup":   {"expires_at"},
+			"archive": {"ended_at"},
 		} {
 			for _, c := range columns {
 				if _, err := tx.Exec(ctx, fmt.Sprintf("update outbox.%s set %s = %s - $1::interval", table, c, c), d); err != nil {

@@ -3,6 +3,7 @@ package pgstore
 import (
 	"embed"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5/pgtype"
 )
@@ -26,7 +27,10 @@ type statements struct {
 	settleDelivered, settle, hasEnded     statement
 	beat, holders                         statement
 	expireDedup, notify, wake             statement
+	setArchive, addPartition              statement
+	dropPartition, expireArchive          statement
 	redrive, retry, discard, discardHeld  statement
+	purge, replay                         statement
 	pause, resume                         statement
 }
 
@@ -63,17 +67,23 @@ func newStatements(schema string) (*statements, error) {
 		{&s.fetch, "fetch", []uint32{uuid, uuid, interval_}},
 		{&s.sweep, "sweep", []uint32{uuid, text, text, bigint, bigint, integer}},
 		{&s.endFrozenClaim, "end_frozen_claim", nil},
-		{&s.settleDelivered, "settle_delivered", []uint32{uuid, bigints, uuids}},
-		{&s.settle, "settle", []uint32{uuid, bigints, uuids, bigints, texts, integers, bigints, texts, texts, boolean}},
+		{&s.settleDelivered, "settle_delivered", []uint32{uuid, bigints, uuids, boolean}},
+		{&s.settle, "settle", []uint32{uuid, bigints, uuids, bigints, texts, integers, bigints, texts, texts, boolean, boolean}},
 		{&s.hasEnded, "has_ended", []uint32{bigint}},
 		{&s.beat, "beat", []uint32{uuid, bigint, interval_, uuids, boolean, jsonb, jsonb, jsonb, boolean,
 			text, integer, text, text, jsonb, text, boolean}},
 		{&s.holders, "holders", []uint32{uuid}},
 		{&s.expireDedup, "expire_dedup", []uint32{bigint}},
+		{&s.setArchive, "set_archive", []uint32{text}},
+		{&s.addPartition, "add_partition", []uint32{timestamp, text}},
+		{&s.dropPartition, "drop_partition", []uint32{timestamp, interval_}},
+		{&s.expireArchive, "expire_archive", []uint32{timestamp, interval_, integer}},
 		{&s.notify, "notify", []uint32{text}},
 		{&s.redrive, "redrive", change},
 		{&s.retry, "retry", change},
-		{&s.discard, "discard", change},
+		{&s.discard, "discard", slices.Concat(change, []uint32{texts})},
+		{&s.purge, "purge", slices.Concat(change, []uint32{texts, boolean})},
+		{&s.replay, "replay", slices.Concat(change, []uint32{texts, text})},
 		{&s.discardHeld, "discard_held", []uint32{bigint, interval_}},
 		{&s.pause, "pause", []uint32{text, text, text, text}},
 		{&s.resume, "resume", []uint32{text, text, text, text}},

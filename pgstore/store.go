@@ -5,6 +5,7 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -41,6 +43,15 @@ type Config struct {
 	Hooks outbox.Hooks
 	// SettleSync is the durability of settling.
 	SettleSync SettleSync
+	// KeepDelivered is for how long messages are kept in the archive after they have ended: delivered, dropped, expired
+	// or discarded. Default 0, not at all; 1 min and more, or outbox.KeepForever. With 0 a relay leaves an archive
+	// that is there as it is.
+	KeepDelivered time.Duration
+	// Archive says how they are kept.
+	Archive Archive
+	// PartitionInterval is how often a relay looks whether the archive has its partitions ahead, beside its start.
+	// Default 5 min, 1 min to 1 day.
+	PartitionInterval time.Duration
 	// Logger is told of changes of the store's state. Default slog.Default.
 	Logger *slog.Logger
 }
@@ -79,6 +90,7 @@ type Store struct {
 	log         *slog.Logger
 	signal      *signal
 	waker       *waker
+	upkeep      upkeep
 	connections atomic.Int64 // that claims have used
 	within      sync.Map     // *pgx.Conn of each InTx under way: *atomic.Bool, whether it has published
 
@@ -130,6 +142,8 @@ func New(pool *pgxpool.Pool, cfg *Config) (*Store, error) {
 	if c.Schema == "" {
 		c.Schema = DefaultSchema
 	}
+	c.PartitionInterval = cmp.Or(c.PartitionInterval, defaultPartitionInterval)
+	c.Archive.Granularity = cmp.Or(c.Archive.Granularity, defaultGranularity)
 	sql, err := newStatements(c.Schema)
 	if err != nil {
 		return nil, err
@@ -157,7 +171,7 @@ func (c *Config) check() error {
 			errs = append(errs, refuse("ListenURL", "(not shown)", "a PostgreSQL URL or connection string"))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.checkArchive())...)
 }
 
 // Close notifies relays of what was published and not told yet, closes the store's own connections, and the pool if

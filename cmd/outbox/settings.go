@@ -78,6 +78,10 @@ func relaySettings() []setting {
 		{key: "order", def: "skip", scope: scopeRelay, usage: "what becomes of a key when its oldest message fails: skip, block, park or none", set: relay("order")},
 		{key: "disable_relay", def: "false", scope: scopeRelay, boolean: true, usage: "deliver nothing", set: relay("disable_relay")},
 		{key: "settle_sync", def: "on", scope: scopeRelay, usage: "durability of settling: on, or off to commit it asynchronously", set: setSettleSync},
+		{key: "keep_delivered", def: "off", scope: scopeRelay, usage: "how long messages are kept in the archive after they have ended: off, 30d, forever", set: setKeep},
+		{key: "archive.granularity", def: "1d", scope: scopeRelay, usage: "time that a partition of the archive covers: days, such as 7d, or months, such as 1m", set: text(func(c *config) *string { return &c.store.Archive.Granularity })},
+		{key: "archive.payload", def: "true", scope: scopeRelay, boolean: true, usage: "keep payloads too; what is kept without cannot be replayed", set: setArchivePayload},
+		{key: "partition_interval", def: "5m", scope: scopeRelay, usage: "how often a relay looks whether the archive has its partitions ahead", set: duration(func(c *config) *time.Duration { return &c.store.PartitionInterval })},
 		{key: "max_payload", def: "1MiB", scope: scopePublish, usage: "largest payload that is published, at most 64MiB", set: size(func(c *config, n int64) { c.store.MaxPayload = int(n) })},
 		{key: "sample_interval", def: "15s", scope: scopeRelay, usage: "how often one of the relays looks how much waits, for metrics", set: relay("sample_interval")},
 		{key: "admin.listen", def: adminDefault, scope: scopeRelay, usage: "address of probes and metrics, host:port, or off", set: setAdmin},
@@ -213,6 +217,34 @@ func setNotify(c *config, text string) error {
 	}
 	c.store.Notify = mode
 	return nil
+}
+
+// setKeep reads a duration, off or forever.
+func setKeep(c *config, text string) (err error) {
+	switch text {
+	case "off":
+		c.store.KeepDelivered = 0
+	case "forever":
+		c.store.KeepDelivered = outbox.KeepForever
+	default:
+		if c.store.KeepDelivered, err = outbox.ParseDuration(text); err != nil {
+			return errors.New("must be off, forever or a duration with a unit, such as 30d")
+		}
+	}
+	return nil
+}
+
+func setArchivePayload(c *config, text string) error {
+	err := choice(func(*config) *string { return new(string) }, "true", "false")(c, text)
+	c.store.Archive.OmitPayload = text == "false"
+	return err
+}
+
+func duration(to func(*config) *time.Duration) func(*config, string) error {
+	return func(c *config, text string) (err error) {
+		*to(c), err = outbox.ParseDuration(text)
+		return err
+	}
 }
 
 func setSettleSync(c *config, text string) error {
