@@ -61,7 +61,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 // NotApplicable are the cases that do not apply to a store with these features: what it passes are all others.
 func NotApplicable(f Features) (names []string) {
 	for _, c := range Cases() {
-		if f.lacks(c.Name) {
+		if f.lacks(c.Name) || c.Guarantee == OwnSettle && !f.OwnSettle {
 			names = append(names, c.Name)
 		}
 	}
