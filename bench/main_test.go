@@ -60,6 +60,7 @@ var costs = map[string][]string{
 	"drain":     {"WAL B/msg", "statements/1k", "round trips/1k", "conns", "dead rows/msg"},
 	"jetstream": {},
 	"rabbitmq":  {},
+	"observed":  {"conns"},
 	"payload":   {"of plain", "heap MiB", "claim ms"},
 	"relays":    {"conns", "claims/1k", "settle ms"},
 	"held":      {"claim ms"},
