@@ -67,6 +67,15 @@ func (s *Store) keep() *bool {
 	return &full
 }
 
+// settings adds to the digest of a relay's settings how its store keeps what has ended: relays that differ in it keep part of a
+// destination's messages.
+func (s *Store) settings(digest string) string {
+	if digest == "" || s.cfg.KeepDelivered == 0 {
+		return digest
+	}
+	return fmt.Sprintf("%s keep %v %s %v", digest, s.cfg.KeepDelivered, s.cfg.Archive.Granularity, !s.cfg.Archive.OmitPayload)
+}
+
 // upkeep is what a Store remembers about the archive.
 type upkeep struct {
 	mu       sync.Mutex

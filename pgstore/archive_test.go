@@ -74,6 +74,27 @@ func TestArchiveRefuses(t *testing.T) {
 	kept(0, 5)
 }
 
+// TestSettleTxKeeps: what a handler settles in its own transaction is kept like the rest, and what the archive refuses is settled.
+func TestSettleTxKeeps(t *testing.T) {
+	t.Parallel()
+	url := migratedDatabase(t)
+	conn := connect(t, url)
+	relay, _ := keepingRelay(t, url)
+	exec(t, conn, "alter table outbox.archive add constraint ours check (topic <> 'poison')")
+	for _, topic := range []string{"fine", "poison"} {
+		insert(t, conn, topic, 1, 0)
+		ds := relay.claim(t, 1)
+		err := pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error { return relay.store.SettleTx(t.Context(), tx, ds[0]) })
+		if err != nil {
+			t.Errorf("%s: %v", topic, err)
+		}
+	}
+	kept := values[string](t, conn, "select concat_ws(' ', topic, outcome, destination, attempts, convert_from(payload, 'UTF8')) from outbox.archive")
+	if left := value[int](t, conn, "select count(*) from outbox.message"); left != 0 || len(kept) != 1 || kept[0] != "fine delivered lane 1 1" {
+		t.Errorf("kept %q, %d left", kept, left)
+	}
+}
+
 // TestReaderHoldsNoSettles: while somebody reads the archive for long, a partition cannot be dropped or attached; settling does not wait
 // for who tries.
 func TestReaderHoldsNoSettles(t *testing.T) {

@@ -91,7 +91,7 @@ func (s *Store) beatArgs(r *relay, info outbox.RelayInfo, known []outbox.Token) 
 		ahead = string(r.ahead)
 	}
 	return []any{info.ID, info.Beat, info.Lease, orEmpty(known), info.Stopping, string(counters), string(faultsJSON), ahead,
-		s.cfg.Notify != NotifyOff, info.Host, info.PID, info.Version, info.Engine, string(lanesJSON), info.Settings, info.Samples}, nil
+		s.cfg.Notify != NotifyOff, info.Host, info.PID, info.Version, info.Engine, string(lanesJSON), s.settings(info.Settings), info.Samples}, nil
 }
 
 // laneFault is an outbox.Fault as it is stored.
