@@ -30,6 +30,8 @@ type lane struct {
 	mixed      bool    // other relays have other topics in this lane
 	wakes      uint64  // wake-ups before the last claim
 	sweep      sweep
+	topics     outbox.TopicSet
+	feed       feed
 }
 
 // Bounds of a lane.
@@ -55,6 +57,10 @@ type probe struct {
 	foreign    []int64
 	lost       int
 	lostAfter  int64
+
+	following bool // the candidates are streamed ones instead of a window's
+	streamed  []*streamed
+	turn      uint64
 }
 
 type result struct {
@@ -72,11 +78,19 @@ type result struct {
 	stopped                   *string
 	mixed                     *bool
 	nextDue                   *int64
+	fresh                     *int64     // the claim of fresh messages
+	streamed, absent          []int64    // of the streamed candidates: taken, not in the table
+	snapshot                  snapshot   // what absent ones were looked for with
+	now                       *time.Time // the database's
 }
 
-func (l *lane) next(limit int, wakes uint64) probe {
+func (l *lane) next(limit int, bytes int64, wakes uint64) probe {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.feed.back > 0 {
+		l.alone = max(l.alone, l.floor)
+		l.floor, l.feed.back = min(l.floor, l.feed.back), 0
+	}
 	if wakes != l.wakes {
 		l.wakes = wakes
 		l.keys.wake()
@@ -85,12 +99,14 @@ func (l *lane) next(limit int, wakes uint64) probe {
 		l.window = 0
 	}
 	l.window = min(max(l.window, limit), maxWindow)
-	return probe{
+	p := probe{
 		floor: l.floor, share: l.floor >= l.alone, window: l.window, windowOnly: l.windowOnly,
 		due:  l.due.next(time.Now()),
 		keys: l.keys.take(time.Now(), maxKeysPerCall), seqs: l.offered[:min(len(l.offered), limit)],
 		foreign: l.foreign, lost: l.lost, lostAfter: l.lostAfter,
 	}
+	l.nextStreamed(&p, limit, bytes)
+	return p
 }
 
 // abandon puts back what a call that failed had asked for.
@@ -98,6 +114,7 @@ func (l *lane) abandon(p probe) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.keys.again(p.keys)
+	l.feed.restore(p.turn, p.streamed, nil)
 }
 
 // advance takes over what a call has found, and reports whether the next one should follow at once.
@@ -106,7 +123,9 @@ func (l *lane) advance(p probe, r *result, limit int, claimed []outbox.Claim) (m
 	defer l.mu.Unlock()
 	l.advanceKeys(p, r)
 	l.advanceOffered(p, r, claimed)
+	again := l.advanceStreamed(p, r)
 	l.advanceFloor(p, r, limit)
+	l.advanceFeed(p, r, claimed)
 	if !p.windowOnly {
 		l.due.advance(p.due, r, time.Now())
 	}
@@ -126,7 +145,7 @@ func (l *lane) advance(p probe, r *result, limit int, claimed []outbox.Claim) (m
 	}
 	offeredDue := r.dueAt != nil // a due row leaves no room for another message where there is room for one
 	l.windowOnly = (stuck || limit == 1 && offeredDue) && !p.windowOnly
-	return *r.scanned == p.window || *r.cut && *r.claimed > 0 || l.windowOnly || l.due.at != nil ||
+	return !p.following && *r.scanned == p.window || again || l.feed.pending() && !*r.misfit || *r.cut && *r.claimed > 0 || l.windowOnly || l.due.at != nil ||
 		l.keys.pending() || len(l.offered) > 0
 }
 
@@ -180,6 +199,10 @@ func (l *lane) advanceFloor(p probe, r *result, limit int) {
 	if !same(r.stopped, l.stopped) {
 		l.alone = max(l.alone, l.floor)
 		l.floor, l.stopped = 0, r.stopped
+		l.stopFeed()
+	}
+	if p.following {
+		return
 	}
 	little := 4**r.yielded < 3**r.scanned
 	switch {

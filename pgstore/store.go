@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -24,10 +25,13 @@ type Config struct {
 	Schema string
 	// Migrate is what a relay does about the schema when it starts. Publishing never migrates.
 	Migrate MigrateMode
+	// Engine is how a relay finds new messages. EngineWAL needs wal_level logical and a role that may replicate; without
+	// them the relay says so and polls.
+	Engine Engine
 	// Notify is how publishing wakes relays. With NotifyOff the relay does not listen either and is complete
 	// behind a pooler in transaction mode.
 	Notify NotifyMode
-	// ListenURL is where the listening connection goes, when the pool's own way leads through a pooler.
+	// ListenURL is where the listening and the streaming connection go, when the pool's own way leads through a pooler.
 	ListenURL string
 	// BeforeListen is called before each connection to ListenURL with what is about to be used, which it may
 	// change: a password that is read anew. For all other connections that is BeforeConnect of the pool.
@@ -74,11 +78,14 @@ type Store struct {
 	sql    *statements
 	log    *slog.Logger
 	signal *signal
+	stream *stream
 	waker  *waker
 	within sync.Map // *pgx.Conn of each InTx under way: *atomic.Bool, whether it has published
 
 	mu     sync.Mutex
 	relays map[outbox.ID]*relay
+
+	lanesMade atomic.Uint64
 }
 
 var (
@@ -135,6 +142,7 @@ func New(pool *pgxpool.Pool, cfg *Config) (*Store, error) {
 	}
 	s := &Store{Publisher: publisher, pool: pool, cfg: c, sql: sql, log: log, signal: newSignal(),
 		relays: map[outbox.ID]*relay{}}
+	s.stream = &stream{store: s}
 	s.waker = newWaker(s.wakeRelays, log)
 	return s, nil
 }
@@ -146,6 +154,9 @@ func (c *Config) check() error {
 	}
 	if c.SettleSync != SettleSyncOn && c.SettleSync != SettleSyncOff {
 		errs = append(errs, refuse("SettleSync", string(c.SettleSync), `SettleSyncOn or SettleSyncOff`))
+	}
+	if c.Engine != EnginePoll && c.Engine != EngineWAL {
+		errs = append(errs, refuse("Engine", string(c.Engine), `EnginePoll or EngineWAL`))
 	}
 	if c.ListenURL != "" {
 		if _, err := pgx.ParseConfig(c.ListenURL); err != nil {

@@ -1,6 +1,7 @@
 -- What a claim request brought, by its token, since the request's answer is not known yet when this is sent.
 -- Durations are cut to the 285 years that a time.Duration can hold.
--- A message is in message or in waiting; one that was discarded meanwhile is in neither.
+-- A message is in message or in waiting; one that was discarded meanwhile is in neither. $4 is what the stream has
+-- brought already.
 select c.id, c.lapses, m.seq, m.id, m.topic, coalesce(m.key, ''), m.payload, m.headers::text, coalesce(m.dedup_key, ''),
        m.max_attempts, case when m.broker_ttl is not null
            then (least(extract(epoch from m.broker_ttl), 9e9) * 1000000)::bigint end,
@@ -20,4 +21,4 @@ cross join lateral (
     from outbox.waiting w where w.seq = s.seq
     limit 1
 ) m
-where c.token = $1 and c.relay = $2
+where c.token = $1 and c.relay = $2 and s.seq not in (select u.seq from unnest($4::bigint[]) u(seq))

@@ -42,6 +42,7 @@ create function outbox.claim(
     p_low         bigint,    -- no live claim has a lower id …
     p_backend     int,       -- … as this backend has seen: a crash of the database ends it, and ids are drawn again
     p_queue       boolean,   -- wait for the claim lock
+    p_stream      bigint[],  -- in place of a window: seqs that were streamed from the WAL, all below p_floor
     out state        text,     -- busy: somebody else has the lock; unknown: no such relay (any more); done
     out claimed      int,
     out floor        bigint,   -- where the next window starts
@@ -60,7 +61,12 @@ create function outbox.claim(
     out backend      int,
     out stopped      text,     -- which topics were not claimed: closed or paused
     out mixed        boolean,  -- other relays have other topics in this lane
-    out next_due     bigint    -- microseconds until the next waiting row is due
+    out next_due     bigint,   -- microseconds until the next waiting row is due
+    out fresh        bigint,   -- the claim that has none whose relay died
+    out streamed     bigint[], -- of p_stream: claimed
+    out absent       bigint[], -- of p_stream: not in message, for transactions that …
+    out snapshot     text,     -- … this has seen
+    out now          timestamptz
 )
 language plpgsql volatile
 as $$
@@ -355,18 +361,42 @@ begin
         where not k.held and not p_window_only
         limit 2000
     ),
+    -- Streamed seqs take the place of the window. Keys that are continued bring them as well.
+    picked as materialized (
+        select m.seq, m.topic, case when m.topic ~ v_free then null else m.key end as key, m.bytes
+        from (select distinct u.seq from unnest(p_stream) u(seq)) s
+        cross join lateral (
+            select m.seq, m.topic, m.key, octet_length(m.payload) as bytes
+            from outbox.message m where m.seq = s.seq
+            limit 1
+        ) m
+    ),
+    -- Streamed seqs take the place of the window.
+    picked as materialized (
+        select s.seq, m.topic, case when m.topic ~ v_free then null else m.key end as key, m.bytes
+        from (select distinct u.seq from unnest(p_stream) u(seq)) s
+        cross join lateral (
+            select m.topic, m.key, octet_length(m.payload) as bytes
+            from outbox.message m where m.seq = s.seq
+            limit 1
+        ) m
+    ),
     win as materialized (
         select w.seq, w.topic, w.key, w.bytes, w.mine,
                w.mine and (v_stop is null or w.topic !~ v_stop)
                    and w.seq not in (select l.seq from listed l)
                    and (w.key is null or hashtext(w.key) not in (select h.hash from reserved h)) as eligible
         from (
-            select m.seq, m.topic, case when m.topic ~ v_free then null else m.key end as key,
-                   octet_length(m.payload) as bytes, m.topic ~ v_take as mine
-            from outbox.message m
-            where m.seq >= v_floor
-            order by m.seq
-            limit p_window
+            (select m.seq, m.topic, case when m.topic ~ v_free then null else m.key end as key,
+                    octet_length(m.payload) as bytes, m.topic ~ v_take as mine
+             from outbox.message m
+             where m.seq >= v_floor
+             order by m.seq
+             limit p_window)
+            union all
+            select p.seq, p.topic, p.key, p.bytes, p.topic ~ v_take
+            from picked p -- but for what is a candidate already: the rows of continued keys, and what is offered
+            where (p.key is null or p.key <> all (p_keys)) and p.seq not in (select u.seq from unnest(p_seqs) u(seq))
         ) w
         limit 10000
     ),
@@ -532,6 +562,7 @@ begin
     ),
     edge as materialized (
         select coalesce(
+            case when p_stream is not null then v_floor end,
             (select min(w.seq) from open w
              where w.seq > coalesce((select max(t.seq) from taken t where t.source = 4), 0)),
             (select max(w.seq) + 1 from win w),
@@ -565,7 +596,12 @@ begin
            l.seqs, l.hashes, l.relisted, l.rehashed,
            (select array_agg(t.seq) from taken t where t.source = -1),
            (select array_agg(hashtext(t.key)) from taken t where t.source = -1),
-           (select max(t.lapses) from taken t where t.source = -1)
+           (select max(t.lapses) from taken t where t.source = -1),
+           case when p_stream is not null then
+               (select array_agg(t.seq) from taken t where t.source = 4 and t.seq in (select o.seq from ok o))
+           end,
+           (select array_agg(u.seq) from unnest(p_stream) u(seq) where u.seq not in (select p.seq from picked p)),
+           case when p_stream is not null then pg_current_snapshot()::text end
     from (
         select array_agg(o.seq) filter (where not o.relapsed) as seqs,
                array_agg(o.hash) filter (where not o.relapsed) as hashes,
@@ -574,17 +610,24 @@ begin
         from (select o.* from ok o order by o.seq) o
     ) l
     into floor, scanned, yielded, due_at, due_seq, cut, misfit, skipped_keys, blocked_keys, ended_keys, foreign_ids, lost_last,
-         v_lost, v_lapses, v_seqs, v_hashes, v_relisted, v_rehashed, v_alone, v_alone_hashes, v_alone_lapses;
+         v_lost, v_lapses, v_seqs, v_hashes, v_relisted, v_rehashed, v_alone, v_alone_hashes, v_alone_lapses,
+         streamed, absent, snapshot;
 
     if v_lost is not null then
         perform outbox.take_over(v_lost, coalesce(v_seqs, '{}') || coalesce(v_relisted, '{}') || coalesce(v_alone, '{}'));
     end if;
-    insert into outbox.claim (token, relay, beat, destination, seqs, keys, floor, lapses, claimed_at)
-    select p_token, p_relay, v_beat, p_destination, c.seqs, c.hashes,
-           case when p_closed is null then floor else 0 end, c.lapses, v_now -- others may not have passed those topics
-    from (values (v_seqs, v_hashes, 0), (v_relisted, v_rehashed, v_lapses),
-                 (v_alone, v_alone_hashes, v_alone_lapses)) c(seqs, hashes, lapses)
-    where c.seqs is not null;
+    -- Others share the floor, but not of windows that have left topics out, nor of a lane that follows the stream.
+    with claims as (
+        insert into outbox.claim (token, relay, beat, destination, seqs, keys, floor, lapses, claimed_at)
+        select p_token, p_relay, v_beat, p_destination, c.seqs, c.hashes,
+               case when p_closed is null and p_stream is null then floor else 0 end, c.lapses, v_now
+        from (values (v_seqs, v_hashes, 0), (v_relisted, v_rehashed, v_lapses),
+                     (v_alone, v_alone_hashes, v_alone_lapses)) c(seqs, hashes, lapses)
+        where c.seqs is not null
+        returning id, lapses
+    )
+    select max(c.id) into fresh from claims c where c.lapses = 0;
+    now := v_now;
     claimed := coalesce(cardinality(v_seqs), 0) + coalesce(cardinality(v_relisted), 0) + coalesce(cardinality(v_alone), 0);
 
     -- When nothing among the next rows is for this lane: the time to look at those after them.
