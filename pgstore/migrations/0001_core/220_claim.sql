@@ -42,7 +42,7 @@ create function outbox.claim(
     p_low         bigint,    -- no live claim has a lower id …
     p_backend     int,       -- … as this backend has seen: a crash of the database ends it, and ids are drawn again
     p_queue       boolean,   -- wait for the claim lock
-    p_stream      bigint[],  -- in place of a window: seqs that were streamed from the WAL, all below p_floor
+    p_stream      bigint[] default null, -- in place of a window: seqs that were streamed from the WAL, all below p_floor
     out state        text,     -- busy: somebody else has the lock; unknown: no such relay (any more); done
     out claimed      int,
     out floor        bigint,   -- where the next window starts
@@ -360,16 +360,6 @@ begin
         ) m
         where not k.held and not p_window_only
         limit 2000
-    ),
-    -- Streamed seqs take the place of the window. Keys that are continued bring them as well.
-    picked as materialized (
-        select m.seq, m.topic, case when m.topic ~ v_free then null else m.key end as key, m.bytes
-        from (select distinct u.seq from unnest(p_stream) u(seq)) s
-        cross join lateral (
-            select m.seq, m.topic, m.key, octet_length(m.payload) as bytes
-            from outbox.message m where m.seq = s.seq
-            limit 1
-        ) m
     ),
     -- Streamed seqs take the place of the window.
     picked as materialized (
