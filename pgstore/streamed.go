@@ -130,7 +130,7 @@ func (m *streamed) delivery(f *fetch, databaseNow time.Time, ttl time.Duration) 
 		expires = d.PublishedAt.Add(ttl)
 	}
 	if !expires.IsZero() {
-		d.Deadline = f.now.Add(expires.Sub(databaseNow))
+		d.Deadline = f.now.Add(max(min(expires.Sub(databaseNow), longestInterval), -longestInterval))
 	}
 	return d, r.end()
 }
@@ -153,9 +153,11 @@ func intervalDuration(b []byte) time.Duration {
 	days := int32(binary.BigEndian.Uint32(b[8:]))
 	months := int32(binary.BigEndian.Uint32(b[12:]))
 	seconds := float64(µs)/1e6 + float64(days)*day + float64(months/12)*365.25*day + float64(months%12)*30*day
-	const longest = 9e9
-	return time.Duration(min(seconds, longest)*1e6) * time.Microsecond
+	return time.Duration(min(seconds, longestInterval.Seconds())*1e6) * time.Microsecond
 }
+
+// longestInterval is where the fetch cuts durations.
+const longestInterval = 9e9 * time.Second
 
 // snapshot is what pg_current_snapshot says: which transactions a statement did not see.
 type snapshot struct {
