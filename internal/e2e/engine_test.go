@@ -85,8 +85,8 @@ func (c *storm) replace(i int, engine pgstore.Engine) {
 func TestStreamerSuspended(t *testing.T) {
 	db := newStreamingServer(t)
 	h := crashtest.New(t)
-	p := plan{URL: db.url, Engine: pgstore.EngineWAL, Quiet: true, Lease: time.Second, Slots: 20, Seed: 3, Messages: 200, Keys: 40,
-		Work: 200 * time.Millisecond, Pause: 20 * time.Millisecond}
+	p := plan{URL: db.url, Engine: pgstore.EngineWAL, Quiet: true, Lease: time.Second, Slots: 20, Seed: 3, Messages: 20, Keys: 200,
+		Work: 3 * time.Second} // longer than it takes to notice
 	first := startRelays(h, p, 1)[0]
 	until(t, time.Minute, "the relay follows the stream", func() bool { return db.count(t.Context(), following) == 1 })
 	second := startRelays(h, p, 1)[0]
@@ -102,6 +102,9 @@ func TestStreamerSuspended(t *testing.T) {
 			db.count(t.Context(), "select count(*) from outbox.relay where streaming and pid = "+strconv.Itoa(second.PID())) == 1
 	})
 	first.Resume()
+	until(t, 20*time.Second, "the first relay has begun again", func() bool {
+		return db.count(t.Context(), "select count(*) from outbox.relay") == 2
+	})
 	publisher.Wait()
 	db.drained(t, time.Minute)
 	first.Terminate()
@@ -122,7 +125,7 @@ func TestKilledInALargeTransaction(t *testing.T) {
 	if chaosMessages(t) > 100_000 {
 		n, kills = 100_000, 20
 	}
-	p := plan{URL: db.url, Engine: pgstore.EngineWAL, Quiet: true, Lease: time.Second, Slots: 500, Seed: seedOf(t), Messages: n, Keys: 500}
+	p := plan{URL: db.url, Engine: pgstore.EngineWAL, Quiet: true, Lease: time.Second, Slots: 500, Seed: seedOf(t), Messages: n, Keys: 500, Work: time.Millisecond}
 	r := startRelays(h, p, 1)[0]
 	until(t, time.Minute, "the relay follows the stream", func() bool { return db.count(t.Context(), following) == 1 })
 	bulk := h.Start("bulk", crashtest.Options{Env: p.env()})
