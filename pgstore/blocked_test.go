@@ -78,7 +78,7 @@ func rowsOfClaim(t testing.TB, url string, relay outbox.ID, floor int64, keys []
 	}
 	r.plans = nil
 	if _, err := tx.Exec(t.Context(), `select outbox.claim($1, 'lane', gen_random_uuid(), 50, 1000000, true, null,
-		$2, true, 50, false, '-infinity', 0, 500, $3, '{}', '{}', 8, 0, 0, 0, false)`, relay, floor, keys); err != nil {
+		$2, true, 50, false, '-infinity', 0, 500, $3, '{}', '{}', 8, 0, 0, 0, 0, 0, '{}', false)`, relay, floor, keys); err != nil {
 		t.Fatal(err)
 	}
 	for _, plan := range r.plans {

@@ -54,6 +54,7 @@ func (s *Store) claim(ctx context.Context, q outbox.ClaimQuery, p probe) (*resul
 	begin := time.Now()
 	for {
 		answer, claims, err := s.claimOnce(ctx, q, p, time.Since(begin) > patience)
+		p.look = nil
 		var pgErr *pgconn.PgError
 		switch {
 		case errors.As(err, &pgErr) && pgErr.Code == lockNotAvailable:
@@ -87,21 +88,34 @@ func (s *Store) claimOnce(ctx context.Context, q outbox.ClaimQuery, p probe, que
 	}
 	answer := &result{}
 	fetched := fetch{relay: q.Relay, token: q.Token, now: time.Now()}
+	var known *ledger
 	errs := s.runWith(ctx, func(conn *pgx.Conn) [][]call {
-		known := s.ledgerOf(conn)
+		known = s.ledgerOf(conn)
+		below := p.base.on(known)
 		claim := call{s.sql.claim, []any{q.Relay, q.Destination, q.Token, q.Limit, q.Bytes, q.Oversized, closed,
 			p.floor, p.share, p.window, p.windowOnly, p.due.at, p.due.seq, p.due.rows, orEmpty(p.keys), orEmpty(p.seqs), orEmpty(p.foreign), p.lost, p.lostAfter,
-			known.low, known.backend, queue, p.streamedSeqs()}, func(rows pgx.Rows) error {
+			known.low, known.backend, below.base, below.high, orEmpty(below.known), queue, p.streamedSeqs()}, func(rows pgx.Rows) error {
 			err := answer.scan(rows)
-			known.learn(answer)
+			s.learn(known, answer)
 			return err
 		}}
 		groups := [][]call{s.transactionWithin(claimLockDeadline(ctx), claim)}
 		if !p.following {
 			groups = append(groups, []call{s.fetchCall(q, &fetched, nil)})
 		}
+		if p.look != nil {
+			p.look.on(known, p.base, s.connections.Load())
+			groups = append(groups, s.lookCall(q, p.look))
+		}
 		return groups
 	})
+	answers := 2
+	if p.following {
+		answers = 1
+	}
+	if len(errs) > answers { // the claim has its own answer, whatever became of the look
+		errs = errs[:answers]
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, nil, err
 	}
@@ -109,6 +123,9 @@ func (s *Store) claimOnce(ctx context.Context, q outbox.ClaimQuery, p probe, que
 		if err := s.fetchBesides(ctx, q, p, answer, &fetched); err != nil {
 			return nil, nil, err
 		}
+	}
+	if p.look != nil {
+		p.base.learn(p.look, time.Now())
 	}
 	return answer, fetched.claims(), nil
 }

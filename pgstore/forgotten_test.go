@@ -107,7 +107,7 @@ func TestLedgerOfAnotherBackend(t *testing.T) {
 	other := newTestRelay(t, store, ">")
 	claim := func(backend string) int {
 		return value[int](t, conn, `select claimed from outbox.claim($1, 'lane', gen_random_uuid(), 10, 1000000, true, null,
-			0, false, 10, false, '-infinity', 0, 10, '{}', '{}', '{}', 8, 0, 1000, `+backend+`, true)`, other.info.ID)
+			0, false, 10, false, '-infinity', 0, 10, '{}', '{}', '{}', 8, 0, 1000, `+backend+`, 0, 0, '{}', true)`, other.info.ID)
 	}
 	if n := claim("0"); n != 0 {
 		t.Errorf("%d messages that another relay holds were claimed", n)

@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -32,6 +33,8 @@ type lane struct {
 	sweep      sweep
 	topics     outbox.TopicSet
 	feed       feed
+	base       base
+	keyed      bool // the last claim brought messages with keys, or left such
 }
 
 // Bounds of a lane.
@@ -57,6 +60,8 @@ type probe struct {
 	foreign    []int64
 	lost       int
 	lostAfter  int64
+	base       *base     // used by one claim at a time
+	look       *baseLook // goes with the claim; nil: none
 
 	following bool // the candidates are streamed ones instead of a window's
 	streamed  []*streamed
@@ -99,7 +104,12 @@ func (l *lane) next(limit int, bytes int64, wakes uint64) probe {
 		l.window = 0
 	}
 	l.window = min(max(l.window, limit), maxWindow)
+	var look *baseLook
+	if l.keyed && l.busy {
+		look = l.base.look(time.Now(), l.floor)
+	}
 	p := probe{
+		base: &l.base, look: look,
 		floor: l.floor, share: l.floor >= l.alone, window: l.window, windowOnly: l.windowOnly,
 		due:  l.due.next(time.Now()),
 		keys: l.keys.take(time.Now(), maxKeysPerCall), seqs: l.offered[:min(len(l.offered), limit)],
@@ -130,6 +140,7 @@ func (l *lane) advance(p probe, r *result, limit int, claimed []outbox.Claim) (m
 		l.due.advance(p.due, r, time.Now())
 	}
 	l.mixed, l.busy = *r.mixed, *r.claimed > 0
+	l.keyed = len(r.skipped) > 0 || slices.ContainsFunc(claimed, hasKeys)
 	if r.lostLast != nil {
 		l.lostAfter = *r.lostLast
 	}
@@ -148,6 +159,9 @@ func (l *lane) advance(p probe, r *result, limit int, claimed []outbox.Claim) (m
 	return !p.following && *r.scanned == p.window || again || l.feed.pending() && !*r.misfit || *r.cut && *r.claimed > 0 || l.windowOnly || l.due.at != nil ||
 		l.keys.pending() || len(l.offered) > 0
 }
+
+// hasKeys looks at one message: some keys more or less do not matter.
+func hasKeys(c outbox.Claim) bool { return len(c.Deliveries) > 0 && c.Deliveries[0].Key != "" }
 
 func (l *lane) advanceKeys(p probe, r *result) {
 	l.keys.end(r.ended)

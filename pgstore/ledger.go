@@ -9,6 +9,7 @@ import "github.com/jackc/pgx/v5"
 type ledger struct {
 	low     int64
 	backend int32
+	since   int64 // numbers connections, by when each got this backend
 }
 
 // ledgerOf returns the connection's. It is kept with the connection, under the schema's name, since pools may be
@@ -17,14 +18,18 @@ func (s *Store) ledgerOf(conn *pgx.Conn) *ledger {
 	key := "outbox ledger of " + s.cfg.Schema
 	l, _ := conn.PgConn().CustomData()[key].(*ledger)
 	if l == nil {
-		l = &ledger{}
+		l = &ledger{since: s.connections.Add(1)}
 		conn.PgConn().CustomData()[key] = l
 	}
 	return l
 }
 
-func (l *ledger) learn(r *result) {
-	if r.low != nil {
-		l.low, l.backend = *r.low, *r.backend
+func (s *Store) learn(l *ledger, r *result) {
+	if r.low == nil {
+		return
 	}
+	if l.backend != 0 && l.backend != *r.backend {
+		l.since = s.connections.Add(1)
+	}
+	l.low, l.backend = *r.low, *r.backend
 }

@@ -62,8 +62,14 @@ func (r *planRecorder) take() string {
 
 var planNode = regexp.MustCompile(`(?m)^[A-Z][A-Za-z ]+  \(cost=`)
 
-// claimPlan claims 50 of what the database holds in a transaction that is rolled back, and returns the plans.
+// claimPlan claims 50 of what the database holds, by outbox.choose and by outbox.choose_plain, and returns the plans.
 func (r *planRecorder) claimPlan(t testing.TB, relay outbox.ID) string {
+	t.Helper()
+	return r.claimPlanOf(t, relay, "{1,2}") + r.claimPlanOf(t, relay, "{}")
+}
+
+// claimPlanOf claims in a transaction that is rolled back.
+func (r *planRecorder) claimPlanOf(t testing.TB, relay outbox.ID, offered string) string {
 	t.Helper()
 	tx, err := r.conn.Begin(t.Context())
 	if err != nil {
@@ -71,7 +77,7 @@ func (r *planRecorder) claimPlan(t testing.TB, relay outbox.ID) string {
 	}
 	r.take()
 	if _, err := tx.Exec(t.Context(), `select outbox.claim($1, 'lane', gen_random_uuid(), 50, 1000000, true, null,
-		20, true, 100, false, '-infinity', 0, 500, '{k1,k2}', '{1,2}', '{}', 8, 0, 0, 0, false)`, relay); err != nil {
+		20, true, 100, false, '-infinity', 0, 500, '{k1,k2}', $2, '{}', 8, 0, 0, 0, 0, 0, '{}', false)`, relay, offered); err != nil {
 		t.Fatal(err)
 	}
 	plans := r.take()

@@ -225,7 +225,7 @@ func freezeInClaim(t testing.TB, url string, relay outbox.ID) *pgx.Conn {
 	pipeline := conn.PgConn().StartPipeline(t.Context())
 	pipeline.SendQueryParams("begin isolation level read committed", nil, nil, nil, nil)
 	pipeline.SendQueryParams(`select outbox.claim('`+relay.String()+`', 'nowhere', gen_random_uuid(), 1, 1, true, null,
-		0, true, 1, false, '-infinity', 0, 500, '{}', '{}', '{}', 8, 0, 0, 0, false)`, nil, nil, nil, nil)
+		0, true, 1, false, '-infinity', 0, 500, '{}', '{}', '{}', 8, 0, 0, 0, 0, 0, '{}', false)`, nil, nil, nil, nil)
 	pipeline.SendFlushRequest()
 	if err := pipeline.Flush(); err != nil {
 		t.Fatal(err)

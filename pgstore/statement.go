@@ -22,6 +22,7 @@ type statement struct {
 type statements struct {
 	begin, commit, deadlines, asyncCommit statement
 	claim, fetch, sweep, endFrozenClaim   statement
+	belowMark                             statement
 	settleDelivered, settle               statement
 	beat, holders                         statement
 	expireDedup, notify, wake             statement
@@ -58,7 +59,9 @@ func newStatements(schema string) (*statements, error) {
 		{&s.deadlines, "deadlines", []uint32{text, text}},
 		{&s.asyncCommit, "async_commit", nil},
 		{&s.claim, "claim", []uint32{uuid, text, uuid, integer, bigint, boolean, jsonb, bigint,
-			boolean, integer, boolean, timestamp, bigint, integer, texts, bigints, bigints, integer, bigint, bigint, integer, boolean, bigints}},
+			boolean, integer, boolean, timestamp, bigint, integer, texts, bigints, bigints, integer, bigint, bigint, integer,
+			bigint, bigint, texts, boolean, bigints}},
+		{&s.belowMark, "below_mark", []uint32{uuid, text, bigint, bigint, texts, bigint, integer}},
 		{&s.fetch, "fetch", []uint32{uuid, uuid, interval_, bigints}},
 		{&s.sweep, "sweep", []uint32{uuid, text, text, bigint, bigint, integer}},
 		{&s.endFrozenClaim, "end_frozen_claim", nil},

@@ -72,15 +72,16 @@ const (
 // Store is an outbox.Store in PostgreSQL, and a Publisher. It is safe for concurrent use.
 type Store struct {
 	*Publisher
-	pool   *pgxpool.Pool
-	owned  bool
-	cfg    Config
-	sql    *statements
-	log    *slog.Logger
-	signal *signal
-	stream *stream
-	waker  *waker
-	within sync.Map // *pgx.Conn of each InTx under way: *atomic.Bool, whether it has published
+	pool        *pgxpool.Pool
+	owned       bool
+	cfg         Config
+	sql         *statements
+	log         *slog.Logger
+	signal      *signal
+	stream      *stream
+	waker       *waker
+	connections atomic.Int64 // that claims have used
+	within      sync.Map     // *pgx.Conn of each InTx under way: *atomic.Bool, whether it has published
 
 	mu     sync.Mutex
 	relays map[outbox.ID]*relay

@@ -188,7 +188,7 @@ func TestClaimRefusesRepeatableRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = tx.Exec(t.Context(), `select outbox.claim(gen_random_uuid(), 'lane', gen_random_uuid(), 1, 1, true, null,
-		0, true, 1, false, '-infinity', 0, 500, '{}', '{}', '{}', 8, 0, 0, 0, false)`)
+		0, true, 1, false, '-infinity', 0, 500, '{}', '{}', '{}', 8, 0, 0, 0, 0, 0, '{}', false)`)
 	if state, _ := sqlError(err); state != "55000" {
 		t.Errorf("claim in REPEATABLE READ: %v", err)
 	}

@@ -76,7 +76,6 @@ func await(t testing.TB, what string, done func() bool) {
 	}
 }
 
-
 func TestStreamBringsMessages(t *testing.T) {
 	url := migratedDatabase(t)
 	conn := connect(t, url)
@@ -223,7 +222,9 @@ func TestStreamsRunningTransactions(t *testing.T) {
 	url := migratedDatabase(t)
 	conn := connect(t, url)
 	exec(t, conn, "alter role current_user set logical_decoding_work_mem = '64kB'")
-	t.Cleanup(func() { _, _ = conn.Exec(context.Background(), "alter role current_user reset logical_decoding_work_mem") })
+	t.Cleanup(func() {
+		_, _ = conn.Exec(context.Background(), "alter role current_user reset logical_decoding_work_mem")
+	})
 	r := newFollower(t, url, nil)
 	for _, end := range []string{"rollback", "commit"} {
 		exec(t, conn, "begin")

@@ -7,6 +7,7 @@ as $$
 declare
     v_ids  bigint[];
     v_seqs bigint[];
+    v_gone int;
 begin
     perform outbox.plan_settings();
     with settled as (
@@ -17,7 +18,10 @@ begin
     select array_agg(distinct s.id), array_agg(u.seq) into v_ids, v_seqs
     from settled s, unnest(s.seqs) u(seq);
     delete from outbox.message m where m.seq = any (v_seqs);
-    delete from outbox.waiting w where w.seq = any (v_seqs);
+    get diagnostics v_gone = row_count;
+    if v_gone < cardinality(v_seqs) then
+        delete from outbox.waiting w where w.seq = any (v_seqs);
+    end if;
     return v_ids;
 end
 $$;
