@@ -143,7 +143,7 @@ func New(pool *pgxpool.Pool, cfg *Config) (*Store, error) {
 	}
 	s := &Store{Publisher: publisher, pool: pool, cfg: c, sql: sql, log: log, signal: newSignal(),
 		relays: map[outbox.ID]*relay{}}
-	s.stream = &stream{store: s}
+	s.stream = &stream{store: s, turn: make(chan struct{}, 1)}
 	s.waker = newWaker(s.wakeRelays, log)
 	return s, nil
 }

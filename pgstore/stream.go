@@ -17,12 +17,12 @@ import (
 // The stream decides nothing. When it ends, for whatever reason, the lanes poll, as they do before it begins.
 type stream struct {
 	store *Store
-	live  atomic.Bool // lanes that are made now are fed
+	live  atomic.Bool   // lanes that are made now are fed
+	turn  chan struct{} // holds a value while one of the store's relays streams for all of them
 
 	mu      sync.Mutex
 	beats   *streamBeats // of the current connection; nil: there is none
 	problem string       // why there is none
-	ended   string       // why the last one ended
 	since   time.Time    // of what beats and problem say
 }
 
@@ -38,6 +38,12 @@ var errOtherStreams = errors.New("another relay streams")
 
 // run streams whenever it can until the context is done. It logs a line when its state changes.
 func (st *stream) run(ctx context.Context) {
+	select {
+	case st.turn <- struct{}{}:
+		defer func() { <-st.turn }()
+	case <-ctx.Done():
+		return
+	}
 	wait := streamFirstWait
 	for ctx.Err() == nil {
 		err := st.once(ctx, func() { wait = streamFirstWait })
