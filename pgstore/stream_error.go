@@ -29,12 +29,30 @@ func explainStream(schema string, err error) error {
 		return err
 	}
 	if advice := streamAdvice(schema, pgErr); advice != "" {
-		return fmt.Errorf("%s: %w", advice, err)
+		return &adviceError{advice, err}
 	}
 	if pgErr.Code == stateDuplicateObject {
 		return errOtherStreams
 	}
 	return err
+}
+
+// adviceError is an error with what to do about it.
+type adviceError struct {
+	advice string
+	err    error
+}
+
+func (e *adviceError) Error() string { return e.advice + ": " + e.err.Error() }
+func (e *adviceError) Unwrap() error { return e.err }
+
+// streamFix is what an error of explainStream advises.
+func streamFix(err error) string {
+	var advised *adviceError
+	if errors.As(err, &advised) {
+		return advised.advice
+	}
+	return "set database.listen_url to a direct connection to the primary"
 }
 
 func streamAdvice(schema string, err *pgconn.PgError) string {

@@ -5,25 +5,26 @@ import (
 	"time"
 )
 
-// streamReport is what a relay with the WAL engine tells of its stream with each heartbeat, as it is stored.
-type streamReport struct {
-	State      string           `json:"state"` // streaming, standing by or polling
-	Since      time.Time        `json:"since,omitzero"`
-	Problem    string           `json:"problem,omitempty"`
-	LagSeconds float64          `json:"lag_seconds"`
-	Buffered   int              `json:"buffered"`
-	Lanes      []laneFeedReport `json:"lanes"`
+// StreamReport is what a relay with the WAL engine tells of its stream with each heartbeat, as it is stored.
+type StreamReport struct {
+	State      string       `json:"state"` // streaming; standing by, while another relay streams; polling
+	Since      time.Time    `json:"since,omitzero"`
+	Problem    string       `json:"problem,omitempty"` // why it polls
+	LagSeconds float64      `json:"lag_seconds"`       // from a commit to its arrival, as heartbeats through the WAL measure it
+	Buffered   int          `json:"buffered"`          // messages that have arrived and were not claimed yet
+	Lanes      []LaneReport `json:"lanes"`
 }
 
-type laneFeedReport struct {
+// LaneReport is what the stream means to one lane.
+type LaneReport struct {
 	Destination string    `json:"destination"`
-	State       string    `json:"state"` // following, catching up or polling
+	State       string    `json:"state"` // following the stream; catching up with it, by windows over the table; polling
 	Since       time.Time `json:"since,omitzero"`
-	Why         string    `json:"why"` // it last had to catch up
+	Why         string    `json:"why,omitempty"` // it last had to catch up, or polls
 	Buffered    int       `json:"buffered"`
 }
 
-// Names of states in a streamReport.
+// Names of states in a StreamReport.
 const (
 	stateStreaming  = "streaming"
 	stateStandingBy = "standing by"
@@ -36,7 +37,7 @@ func (st *stream) report() (streaming bool, text string) {
 		return false, "{}"
 	}
 	st.mu.Lock()
-	r := streamReport{State: statePolling, Since: st.since, Problem: st.problem}
+	r := StreamReport{State: statePolling, Since: st.since, Problem: st.problem}
 	switch {
 	case st.beats != nil:
 		streaming = true
@@ -56,7 +57,7 @@ func (st *stream) report() (streaming bool, text string) {
 	return streaming, string(b)
 }
 
-func (s *Store) feedReports() (reports []laneFeedReport) {
+func (s *Store) feedReports() (reports []LaneReport) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.relays {
@@ -69,8 +70,8 @@ func (s *Store) feedReports() (reports []laneFeedReport) {
 	return reports
 }
 
-func (l *lane) feedReport(destination string) laneFeedReport {
+func (l *lane) feedReport(destination string) LaneReport {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return laneFeedReport{destination, l.feed.state.String(), l.feed.since, l.feed.why, len(l.feed.queue)}
+	return LaneReport{destination, l.feed.state.String(), l.feed.since, l.feed.why, len(l.feed.queue)}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -127,6 +128,7 @@ func TestStreamNeeds(t *testing.T) {
 		}
 	}
 	polls(t, adviceWALLevel)
+	wantFindings(t, r.store, "wal level")
 
 	exec(t, conn, "alter system set wal_level = 'logical'")
 	if err := server.Stop(t.Context(), pgdev.Fast); err != nil {
@@ -144,11 +146,12 @@ func TestStreamNeeds(t *testing.T) {
 	r.info.Beat++
 	r.store.pool.Reset()
 	polls(t, adviceSenders)
+	wantFindings(t, r.store, "wal connection")
 
 	exec(t, conn, "select pg_create_logical_replication_slot('other', 'pgoutput')")
 	_ = sender.Close(t.Context())
 	polls(t, adviceSlots)
-
+	wantFindings(t, r.store, "wal slots")
 	t.Run("rights", func(t *testing.T) { testStreamRights(t, url, conn) })
 	exec(t, conn, "select pg_drop_replication_slot('other')")
 	await(t, "the lane follows", func() bool { r.claim(t, 1); return r.feedState() == feedFollowing })
@@ -167,10 +170,26 @@ func testStreamRights(t *testing.T, url string, conn *pgx.Conn) {
 		}
 	}
 	says(advicePublication(DefaultSchema))
+	wantFindings(t, store, "publication", "wal connection", "wal slots")
 	exec(t, conn, advicePublication(DefaultSchema))
 	says(adviceReplication)
 	exec(t, conn, strings.Replace(adviceReplication[:strings.Index(adviceReplication, ";")], "<role>", "app", 1))
 	says(adviceSlots)
+}
+
+// wantFindings: of what concerns the WAL, check finds fault with these things and nothing else.
+func wantFindings(t *testing.T, store *Store, checks ...string) {
+	t.Helper()
+	var found []string
+	for _, f := range store.Check(t.Context()) {
+		if !f.OK && (strings.HasPrefix(f.Check, "wal") || f.Check == "publication") {
+			found = append(found, f.Check)
+		}
+	}
+	slices.Sort(found)
+	if !slices.Equal(found, checks) {
+		t.Errorf("check finds %v, want %v", found, checks)
+	}
 }
 
 func replicationConn(t *testing.T, url string) *pgconn.PgConn {

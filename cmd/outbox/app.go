@@ -59,7 +59,7 @@ work abandoned. Settings come from flags, the environment (OUTBOX_…), the file
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return err })
 	root.AddCommand(a.runCommand(), a.initCommand(), a.migrateCommand(), a.publishCommand(), a.statusCommand(),
 		a.keysCommand(), a.whyCommand(), a.retryCommand(), a.redriveCommand("redrive"), a.redriveCommand("requeue"),
-		a.discardCommand(), a.pauseCommand(), a.resumeCommand(), a.relaysCommand(), a.configCommand(), a.checkCommand(), a.healthCommand(), a.waitCommand(),
+		a.discardCommand(), a.pauseCommand(), a.resumeCommand(), a.relaysCommand(), a.walCommand(), a.configCommand(), a.checkCommand(), a.healthCommand(), a.waitCommand(),
 		a.benchCommand(), a.demoCommand(), a.versionCommand())
 	return root
 }
