@@ -25,7 +25,10 @@ type Engine struct {
 
 // engines are all there are; the first is the default.
 func engines() []Engine {
-	return []Engine{{"poll", func(s *Server) (Backend, error) { return s, nil }}}
+	return []Engine{
+		{"poll", func(s *Server) (Backend, error) { return s, nil }},
+		{"wal", func(s *Server) (Backend, error) { return streaming{s}, nil }},
+	}
 }
 
 func engineNames() (names []string) {
