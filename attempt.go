@@ -15,7 +15,8 @@ type attempt struct {
 	batch    *batch    // nil for a single message
 	began    time.Time
 	deadline time.Time
-	reported atomic.Bool // as stuck
+	ctx      context.Context // the attempt itself, or what the hooks made of it
+	reported atomic.Bool     // as stuck
 
 	mu     sync.Mutex
 	inner  context.Context // nil until looked at
@@ -73,7 +74,19 @@ func (a *attempt) Value(key any) any {
 	if key == (causationKey{}) && a.d != nil {
 		return a.d.chain()
 	}
-	return a.open().Value(key)
+	return a.values().Value(key)
+}
+
+// values knows what the attempt's context does: the session's, while nobody has looked and the time limit, of which
+// package context asks by Value, has not come.
+func (a *attempt) values() context.Context {
+	a.mu.Lock()
+	untouched := a.inner == nil && time.Now().Before(a.deadline)
+	a.mu.Unlock()
+	if untouched {
+		return a.session.ctx
+	}
+	return a.open()
 }
 
 // overdue reports whether the context has been over for longer than grace.

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"slices"
@@ -35,6 +36,7 @@ type batchItem struct {
 	at    int
 	wave  int
 	adm   admission
+	ctx   context.Context // the batch's, or what the hooks made of it
 	done  bool
 }
 
@@ -57,8 +59,9 @@ func (w *worker) deliverBatch(runs []run) {
 	}
 	b.left = len(b.items)
 	b.attempt.batch, b.session, b.began, b.deadline = b, b.items[0].claim.session, now, now.Add(limit)
-	for _, d := range b.ds {
-		l.r.event(Event{Kind: EventDelivering, Destination: l.name, Delivery: d})
+	b.ctx = l.batchStart(&b.attempt, b.ds)
+	for i, d := range b.ds {
+		b.items[i].ctx = l.deliverStart(b.ctx, d)
 	}
 	w.current.Store(&b.attempt)
 	err := b.call()
@@ -69,7 +72,7 @@ func (w *worker) deliverBatch(runs []run) {
 // call runs the sink; a panic becomes its error.
 func (b *batch) call() (err error) {
 	defer recovered(&err)
-	return b.lane.batches.DeliverBatch(&b.attempt, slices.Clone(b.ds), b.report)
+	return b.lane.batches.DeliverBatch(b.ctx, slices.Clone(b.ds), b.report)
 }
 
 // report is what the sink calls.
@@ -106,7 +109,9 @@ func (b *batch) take(i int) bool {
 func (b *batch) result(i int, err, cause error, now time.Time) {
 	l, it := b.lane, &b.items[i]
 	l.r.event(Event{Kind: EventResult, Destination: l.name, Delivery: b.ds[i], Took: now.Sub(b.began), Err: err})
-	b.pass(it.wave, l.conclude(it.claim, it.at, it.adm, err, cause, now))
+	o := l.conclude(it.claim, it.at, it.adm, err, cause, now)
+	l.deliverEnd(it.ctx, b.ds[i], o, err, now.Sub(b.began), now)
+	b.pass(it.wave, o)
 }
 
 // end gives what the call returned to the messages that have no result, after the reports of others. A panic with
@@ -116,6 +121,7 @@ func (b *batch) end(err error) {
 	cause := b.attempt.end(now)
 	rest := b.takeRest()
 	b.reports.Wait()
+	defer b.lane.batchEnd(b.ctx, err)
 	if err == nil {
 		err = ErrUnreported
 	}

@@ -2,6 +2,7 @@ package outbox_test
 
 import (
 	"context"
+	"runtime"
 	"strconv"
 	"sync"
 	"testing"
@@ -96,5 +97,23 @@ func BenchmarkRelayNoop(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
 		})
+	}
+}
+
+// TestHooksCostNothingWhenAbsent: a relay without hooks allocates one attempt for each message, and nothing else.
+func TestHooksCostNothingWhenAbsent(t *testing.T) {
+	const messages = 20_000
+	store := &endlessStore{left: messages, done: make(chan struct{})}
+	routes := sinkOf(func(context.Context, *outbox.Delivery) error { return nil })
+	routes[0].Slots = 2000
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	r := start(t, store, routes, outbox.Config{})
+	<-store.done
+	r.mustStop()
+	runtime.ReadMemStats(&after)
+	// The test's store and the batches add some; one more for each message would be 2.
+	if per := float64(after.Mallocs-before.Mallocs) / messages; per > 1.6 {
+		t.Errorf("%.2f allocations for each message", per)
 	}
 }

@@ -31,12 +31,15 @@ func (l *lane) claim(s *session, limit int) claimed {
 	ctx, cancel := context.WithTimeout(s.claims, s.callTimeout())
 	defer cancel()
 	failpoint.Hit("claim.before")
+	end := l.r.calls.begin("claim")
 	batch, err := l.r.store.Claim(ctx, q)
+	end()
 	failpoint.Hit("claim.after")
 	if err != nil {
 		return l.claimFailed(s, q.Token, err)
 	}
 	l.backoff.reset()
+	l.progressed()
 	l.r.storeWorks("claim")
 	l.complete(batch)
 	claims, n := hold(s, q.Token, batch)
@@ -99,6 +102,10 @@ func hold(s *session, token Token, batch Batch) (claims []*heldClaim, n int) {
 	g := &grip{token: token}
 	for _, c := range batch.Claims {
 		if len(c.Deliveries) > 0 {
+			own := make([]ownSettle, len(c.Deliveries))
+			for i, d := range c.Deliveries {
+				d.own = &own[i]
+			}
 			claims = append(claims, &heldClaim{session: s, grip: g, ref: c.Ref, ds: c.Deliveries, suspect: c.Suspect(), crashed: c.Crashed()})
 			n += len(c.Deliveries)
 		}

@@ -19,6 +19,8 @@ const (
 	maxDrainTimeout   = time.Hour
 	minHandlerTimeout = time.Millisecond
 	maxHandlerTimeout = 24 * time.Hour
+	minSampleInterval = time.Second
+	maxSampleInterval = time.Hour
 )
 
 // Config sets up a Relay. The zero value is complete: every field that is zero has its default.
@@ -51,6 +53,9 @@ type Config struct {
 	Logger *slog.Logger
 	// Hooks observe the relay.
 	Hooks Hooks
+	// SampleInterval is how often one of the relays looks how the outbox is doing, for Hooks.Sampled. Default 15 s, 1 s to
+	// 1 h.
+	SampleInterval time.Duration
 	// Host and Version name this process to operators and other relays. Default: the host's name; empty.
 	Host, Version string
 }
@@ -114,6 +119,7 @@ func (cfg *Config) WithDefaults() Config {
 	c.Lease = cmp.Or(c.Lease, 30*time.Second)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 20*time.Second)
 	c.HandlerTimeout = cmp.Or(c.HandlerTimeout, time.Minute)
+	c.SampleInterval = cmp.Or(c.SampleInterval, 15*time.Second)
 	c.MaxAttempts = cmp.Or(c.MaxAttempts, 10)
 	c.Order = cmp.Or(c.Order, OrderSkip)
 	c.Retry = c.Retry.withDefaults()
@@ -136,6 +142,7 @@ func (cfg *Config) check() error {
 		checkDuration("Config.Lease", cfg.Lease, MinLease, MaxLease),
 		checkDuration("Config.DrainTimeout", cfg.DrainTimeout, 1, maxDrainTimeout),
 		checkDuration("Config.HandlerTimeout", cfg.HandlerTimeout, minHandlerTimeout, maxHandlerTimeout),
+		checkDuration("Config.SampleInterval", cfg.SampleInterval, minSampleInterval, maxSampleInterval),
 		checkMaxAttempts("Config.MaxAttempts", cfg.MaxAttempts),
 		checkOrder("Config.Order", cfg.Order),
 		cfg.Retry.check("Config.Retry"),

@@ -12,8 +12,9 @@ type Counts struct {
 
 // counters counts settled outcomes by kind.
 type counters struct {
-	kinds  [len(outcomeNames)]atomic.Int64
-	fenced atomic.Int64
+	kinds   [len(outcomeNames)]atomic.Int64
+	fenced  atomic.Int64
+	latency atomic.Int64 // microseconds from publishing to acceptance, of all that were accepted together
 }
 
 func (c *counters) count(k OutcomeKind) { c.kinds[k].Add(1) }
@@ -35,7 +36,7 @@ func (c *counters) values() map[string]int64 {
 	n := c.counts()
 	return map[string]int64{
 		"delivered": n.Delivered, "dropped": n.Dropped, "expired": n.Expired, "retried": n.Retried,
-		"dead": n.Dead, "given_back": n.GivenBack, "fenced": n.Fenced,
+		"dead": n.Dead, "given_back": n.GivenBack, "fenced": n.Fenced, "latency_microseconds": c.latency.Load(),
 	}
 }
 

@@ -25,6 +25,8 @@ type Delivery struct {
 	Unreadable error
 	// Claim is what holds the message while it is delivered.
 	Claim ClaimRef
+
+	own *ownSettle // nil unless a relay holds the message
 }
 
 // ClaimRef names a claim and the relay that holds it; together they are the fence of every settlement.

@@ -207,7 +207,8 @@ func (w *worker) leave() {
 		} else {
 			now := time.Now()
 			a.end(now)
-			w.lane.conclude(w.claim, w.at, w.adm, err, nil, now)
+			o := w.lane.conclude(w.claim, w.at, w.adm, err, nil, now)
+			w.lane.deliverEnd(a.ctx, a.d, o, err, now.Sub(a.began), now)
 			w.lane.endRest(w.claim, w.claim.after(w.at), Unlisted)
 		}
 	}
@@ -306,7 +307,7 @@ func (w *worker) deliver(c *heldClaim, i int, adm admission, now time.Time) Outc
 	p := l.r.policies.of(d.Topic)
 	a := &attempt{session: c.session, d: d, began: now, deadline: now.Add(p.timeout)}
 	w.claim, w.at, w.adm = c, i, adm
-	l.r.event(Event{Kind: EventDelivering, Destination: l.name, Delivery: d})
+	a.ctx = l.deliverStart(a, d)
 	w.current.Store(a)
 	failpoint.Hit("deliver.before")
 	err := w.call(a)
@@ -315,13 +316,15 @@ func (w *worker) deliver(c *heldClaim, i int, adm admission, now time.Time) Outc
 	cause := a.end(ended)
 	w.current.Store(nil)
 	l.r.event(Event{Kind: EventResult, Destination: l.name, Delivery: d, Took: ended.Sub(now), Err: err})
-	return l.conclude(c, i, adm, err, cause, ended)
+	o := l.conclude(c, i, adm, err, cause, ended)
+	l.deliverEnd(a.ctx, d, o, err, ended.Sub(now), ended)
+	return o
 }
 
 // call runs the sink; a panic becomes its error.
 func (w *worker) call(a *attempt) (err error) {
 	defer recovered(&err)
-	return w.lane.sink.Deliver(a, a.d)
+	return w.lane.sink.Deliver(a.ctx, a.d)
 }
 
 // recovered makes a panic the error of a call that defers it.
@@ -335,11 +338,18 @@ func recovered(err *error) {
 func (l *lane) conclude(c *heldClaim, i int, adm admission, err, cause error, now time.Time) Outcome {
 	d := c.ds[i]
 	p := l.r.policies.of(d.Topic)
+	if look := d.looker(); look != nil {
+		err, cause = l.lookAfter(c.session, d, look, err, cause)
+		now = time.Now()
+	}
 	v := judge(err, cause, p, d)
 	v = v.charge(l.report(d, adm, v, now), err, p, d)
 	o := v.outcome(d)
 	if o.Kind == Retried && !d.Deadline.IsZero() {
 		o.Delay = min(o.Delay, max(d.Deadline.Sub(now), 0)) // when it ends, its key goes on
+	}
+	if o.Kind == Delivered {
+		l.r.counters.latency.Add(l.r.ageOf(d, now).Microseconds())
 	}
 	l.r.logAttempt(l, d, o)
 	l.finish(c, i, o)
@@ -368,5 +378,5 @@ func (l *lane) finish(c *heldClaim, i int, o Outcome) {
 		return
 	}
 	o.Claim, o.Seq = c.ref, d.Seq
-	l.r.settler.add(o, owner{l, c.session, c.grip, d.Key != "", c.suspect}, idle)
+	l.r.settler.add(o, owner{l, c.session, c.grip, d.Topic, d.Key != "", c.suspect}, idle)
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // ConfigFromEnv reads the scalar settings from environment variables named prefix plus POLL_INTERVAL, LEASE,
-// DRAIN_TIMEOUT, HANDLER_TIMEOUT, MAX_ATTEMPTS, RETRY_BASE, RETRY_MAX, RETRY_JITTER, ORDER and DISABLE_RELAY;
+// DRAIN_TIMEOUT, HANDLER_TIMEOUT, MAX_ATTEMPTS, RETRY_BASE, RETRY_MAX, RETRY_JITTER, ORDER, DISABLE_RELAY and SAMPLE_INTERVAL;
 // the usual prefix is "OUTBOX_". Unset, empty and zero mean the default. Durations need a unit and may have days
 // (1d, 1d12h); MAX_ATTEMPTS may be "unlimited", RETRY_JITTER "off"; ORDER is skip, block, park or none;
 // DISABLE_RELAY true or false.
@@ -72,6 +72,7 @@ func (cfg *Config) envSettings() map[string]func(string) error {
 		"RETRY_JITTER":    jitterSetting(&cfg.Retry),
 		"ORDER":           orderSetting(&cfg.Order),
 		"DISABLE_RELAY":   boolSetting(&cfg.DisableRelay),
+		"SAMPLE_INTERVAL": durationSetting(&cfg.SampleInterval),
 	}
 }
 

@@ -138,13 +138,16 @@ type RelayStatus struct {
 	PID       int
 	Version   string
 	Engine    string
-	Live      bool // its lease lasts
+	Settings  string // a digest of its rules for messages that fail; empty: unknown
+	Live      bool   // its lease lasts
 	StartedAt time.Time
 	Seen      time.Duration // since its last heartbeat
 	LeaseLeft time.Duration // negative: lapsed
 	InFlight  int64
 	Lanes     []RelayLane
-	Counters  map[string]int64 // as of its last heartbeat
+	// Counters are as of its last heartbeat: what became of messages by the names of Counts, and latency_microseconds,
+	// the time from publishing to acceptance of all delivered messages together.
+	Counters map[string]int64
 }
 
 // RelayLane is what a relay does for one destination.

@@ -34,6 +34,8 @@ type lane struct {
 	unsettled int           // messages whose delivery has ended and whose outcome is not stored
 	bytes     int64         // payloads of the held ones
 	freeSince time.Time     // when the first of the free slots came free
+	progress  time.Time     // when a claim was last answered, or a delivery was found to have ended
+	released  bool          // a delivery has ended since then
 	wanting   bool          // the loop waits for room
 	starved   bool          // the loop waits for room of any size
 	poked     bool          // work may have come since the last claim
@@ -50,7 +52,7 @@ func newLane(r *running, spec *laneSpec) *lane {
 	close(idle)
 	l := &lane{
 		laneSpec: spec, r: r, breaker: newBreaker(spec.sink), signal: make(chan struct{}, 1),
-		workers: map[*worker]struct{}{}, idle: idle, backoff: storeBackoff(),
+		workers: map[*worker]struct{}{}, idle: idle, backoff: storeBackoff(), progress: r.began,
 	}
 	l.check = newChecker(l)
 	return l
@@ -166,6 +168,7 @@ func (l *lane) release(bytes int, unsettled bool) {
 	if first {
 		l.freeSince = time.Now()
 	}
+	l.released = true
 	if l.starved || l.wanting && (first || l.enough() || l.held == 0) {
 		l.kick()
 	}

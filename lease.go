@@ -95,6 +95,12 @@ func (s *session) valid(now time.Time) bool {
 	return !s.lost() && int64(now.Sub(s.r.began)) < s.monoUntil.Load() && now.UnixNano() < s.wallUntil.Load()
 }
 
+// left is how long the lease certainly lasts.
+func (s *session) left(now time.Time) time.Duration {
+	mono := time.Duration(s.monoUntil.Load()) - now.Sub(s.r.began)
+	return max(min(mono, time.Duration(s.wallUntil.Load()-now.UnixNano())), 0)
+}
+
 // extend takes the lease to last from before the request that extended it.
 func (s *session) extend(sent time.Time) {
 	length := s.r.cfg.Lease * 9 / 10
@@ -173,9 +179,12 @@ func (s *session) send(ctx context.Context, stopping bool) (Orders, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.callTimeout())
 	defer cancel()
 	sent := time.Now()
+	end := s.r.calls.begin("heartbeat")
 	orders, err := s.r.store.Beat(ctx, info, known)
+	end()
 	if err == nil && !stopping {
 		s.extend(sent)
+		s.r.setClock(orders.Now, sent)
 		s.r.event(Event{Kind: EventBeat, Relay: s.id, Took: time.Since(sent)})
 	}
 	return orders, err
@@ -184,13 +193,18 @@ func (s *session) send(ctx context.Context, stopping bool) (Orders, error) {
 func (r *running) info(id ID, beat int64) RelayInfo {
 	info := RelayInfo{
 		ID: id, Lease: r.cfg.Lease, Beat: beat, Host: r.cfg.Host, PID: os.Getpid(), Version: r.cfg.Version,
-		Engine: "poll", Counters: r.counters.values(),
+		Engine: "poll", Counters: r.counters.values(), Settings: settingsDigest(&r.cfg),
 	}
+	info.Lanes, info.Samples = r.laneInfos(), r.samples()
+	return info
+}
+
+func (r *running) laneInfos() (lanes []LaneInfo) {
 	unordered := r.policies.unordered()
 	for _, l := range r.lanes {
-		info.Lanes = append(info.Lanes, LaneInfo{Destination: l.name, Topics: l.topics, Unordered: unordered, Fault: l.faults.worst()})
+		lanes = append(lanes, LaneInfo{Destination: l.name, Topics: l.topics, Unordered: unordered, Fault: l.faults.worst()})
 	}
-	return info
+	return lanes
 }
 
 // keeper is the lease loop of a session.

@@ -1,20 +1,17 @@
 package outbox
 
 import (
+	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
 
-// event tells the hook, with this relay's current id.
-func (r *running) event(e Event) {
-	if r.cfg.Hooks.Event == nil {
-		return
-	}
-	if s := r.session.Load(); s != nil && e.Relay.IsZero() {
-		e.Relay = s.id
-	}
-	r.cfg.Hooks.Event(r.base, e)
+// inWords writes a duration with its unit, also where JSON would make a number of nanoseconds of it.
+func inWords(key string, d time.Duration) slog.Attr {
+	return slog.String(key, d.Round(time.Millisecond).String())
 }
 
 func messageAttrs(l *lane, d *Delivery) []any {
@@ -29,10 +26,10 @@ func (r *running) logAttempt(l *lane, d *Delivery, o Outcome) {
 	switch {
 	case o.Kind == Retried && o.Class == ClassCrash:
 		r.log.Error("message crashed its relay, will be retried alone", append(messageAttrs(l, d),
-			slog.String("class", o.Class), slog.Duration("retry_in", o.Delay))...)
+			slog.String("class", o.Class), inWords("retry_in", o.Delay))...)
 	case o.Kind == Retried && o.Attempts == d.Attempt:
 		r.log.Warn("delivery failed, will be retried", append(messageAttrs(l, d),
-			slog.String("class", o.Class), slog.String("error", o.Text), slog.Duration("retry_in", o.Delay))...)
+			slog.String("class", o.Class), slog.String("error", o.Text), inWords("retry_in", o.Delay))...)
 	case o.Kind == Died:
 		r.logDead(l, d, o)
 	default:
@@ -61,7 +58,7 @@ func (r *running) logUnsent(l *lane, d *Delivery, o Outcome) {
 		return
 	}
 	r.log.Warn("message cannot be delivered, will be retried", append(messageAttrs(l, d),
-		slog.String("class", o.Class), slog.String("error", o.Text), slog.Duration("retry_in", o.Delay))...)
+		slog.String("class", o.Class), slog.String("error", o.Text), inWords("retry_in", o.Delay))...)
 }
 
 func (r *running) logDead(l *lane, d *Delivery, o Outcome) {
@@ -70,11 +67,11 @@ func (r *running) logDead(l *lane, d *Delivery, o Outcome) {
 }
 
 // fenced counts and tells that a result came too late.
-func (r *running) fenced(l *lane, o *Outcome) {
+func (r *running) fenced(l *lane, topic string, o *Outcome) {
 	r.counters.fenced.Add(1)
 	r.log.Warn("result refused, another relay has taken the message over",
 		"destination", l.name, "seq", o.Seq, "claim", o.Claim.ID, "outcome", o.Kind.String())
-	r.event(Event{Kind: EventFenced, Destination: l.name, Outcome: *o})
+	r.event(Event{Kind: EventFenced, Destination: l.name, Topic: topic, Outcome: *o})
 }
 
 // breakerChanged tells that a destination, or the handler of a topic, became unavailable or available.
@@ -92,10 +89,10 @@ func (l *lane) breakerChanged(c stateChange, reason string, misconfigured bool) 
 	}
 	fault := faultOf(c.scope, reason, misconfigured)
 	if l.faults.set(c.scope, fault) {
-		l.r.tellState()
+		l.faultChanged()
 	}
 	if other := l.faults.log(fault); c.first || c.checked && other {
-		l.r.log.Warn(faultMessage(fault, c.first), append(attrs, "error", reason, "probe_in", c.rest)...)
+		l.r.log.Warn(faultMessage(fault, c.first), append(attrs, "error", reason, inWords("probe_in", c.rest))...)
 	}
 	l.r.event(Event{Kind: EventClosed, Destination: l.name, Topic: c.scope, Took: c.rest})
 }
@@ -113,8 +110,14 @@ func faultMessage(f Fault, first bool) string {
 // faultEnded tells that the destination works, or that a check finds nothing wrong with it.
 func (l *lane) faultEnded(scope string) {
 	if l.faults.clear(scope) {
-		l.r.tellState()
+		l.faultChanged()
 	}
+}
+
+// faultChanged tells hooks, and by a heartbeat at once the store.
+func (l *lane) faultChanged() {
+	l.r.event(Event{Kind: EventFault, Destination: l.name, Fault: l.faults.worst()})
+	l.r.tellState()
 }
 
 // tellState makes a heartbeat tell the store at once.
@@ -128,7 +131,7 @@ func (r *running) tellState() {
 func (r *running) logHolders(holders []Holder, now time.Time) {
 	for _, h := range holders {
 		r.log.Info("messages are held by another relay", "messages", h.Messages, "host", h.Host, "pid", h.PID,
-			"last_seen", h.Seen.Round(time.Millisecond), "return_at", now.Add(h.LeaseLeft).UTC().Truncate(time.Second))
+			inWords("last_seen", h.Seen), "return_at", now.Add(h.LeaseLeft).UTC().Truncate(time.Second))
 	}
 }
 
@@ -136,8 +139,13 @@ func (r *running) logSummary(msg string) {
 	now := r.counters.counts()
 	n := now.since(r.summarised)
 	r.summarised = now
-	r.log.Info(msg, "delivered", n.Delivered, "retried", n.Retried, "dead", n.Dead, "dropped", n.Dropped,
-		"expired", n.Expired, "given_back", n.GivenBack, "fenced", n.Fenced)
+	attrs := []any{"delivered", n.Delivered, "retried", n.Retried, "dead", n.Dead, "dropped", n.Dropped,
+		"expired", n.Expired, "given_back", n.GivenBack, "fenced", n.Fenced}
+	// Of all relays one knows, and not what is long ago.
+	if s := r.lastSample.Load(); s != nil && time.Since(s.At) < 2*summaryInterval {
+		attrs = append(attrs, "behind", s.Ready.Messages, inWords("oldest", s.OldestEligible))
+	}
+	r.log.Info(msg, attrs...)
 }
 
 // troubles remembers which calls of the store fail, to log one line per change.
@@ -167,6 +175,18 @@ func (r *running) storeWorks(call string) {
 	delete(r.troubles.since, call)
 	r.troubles.mu.Unlock()
 	if failed {
-		r.log.Info("store works again", "call", call, "failed_for", time.Since(since).Round(time.Millisecond))
+		r.log.Info("store works again", "call", call, inWords("failed_for", time.Since(since)))
 	}
+}
+
+// lasting are the calls that have failed for so long that the relay does not work.
+func (t *troubles) lasting(now time.Time) (problems []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, call := range slices.Sorted(maps.Keys(t.since)) {
+		if took := now.Sub(t.since[call]); took > troubleLimit && call != "sample" && call != "maintain" {
+			problems = append(problems, fmt.Sprintf("the store fails (%s) for %s", call, inSeconds(took)))
+		}
+	}
+	return problems
 }

@@ -25,7 +25,9 @@ func (r *running) maintain(ctx context.Context) {
 func (r *running) maintainOnce(ctx context.Context) {
 	for range maintainPortions {
 		call, cancel := context.WithTimeout(ctx, maxCallTimeout)
+		end := r.calls.begin("maintain")
 		report, err := r.store.Maintain(call, MaintainQuery{Limit: maintainLimit})
+		end()
 		cancel()
 		if ctx.Err() != nil {
 			return

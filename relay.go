@@ -21,6 +21,7 @@ import (
 //	                          watch         watch.go     stuck handlers, wall clock, summary line
 //	                          wake-ups      wake.go      Wait of the store, for all lanes
 //	                          maintain      maintain.go  the store's housekeeping
+//	                          sample        sample.go    how the outbox is doing, for hooks that want to know
 //	                          listener      –            Listener.Listen of the store, if it has one
 //	for each session          lease loop    lease.go     heartbeats, until everything is settled
 //	                          lane loops    lane.go      one per destination: claim and dispatch
@@ -64,6 +65,7 @@ type Relay struct {
 	abort    chan struct{}
 
 	readyOnce, abortOnce sync.Once
+	current              atomic.Pointer[running]
 
 	mu   sync.Mutex
 	busy bool
@@ -178,12 +180,16 @@ type running struct {
 	session atomic.Pointer[session]
 	done    chan struct{}
 
-	inFlight   atomic.Int64 // messages held by all lanes
-	claimed    atomic.Int64 // messages claimed by all lanes so far
-	counters   counters
-	summarised Counts // by the last summary line
-	troubles   troubles
-	prepared   bool
+	inFlight    atomic.Int64 // messages held by all lanes
+	ticked      atomic.Int64 // when the watch last went round
+	calls       calls        // of the store, under way
+	lastSample  atomic.Pointer[Sample]
+	clockOffset atomic.Int64 // nanoseconds that the store's clock is ahead of this one
+	claimed     atomic.Int64 // messages claimed by all lanes so far
+	counters    counters
+	summarised  Counts // by the last summary line
+	troubles    troubles
+	prepared    bool
 
 	mu        sync.Mutex
 	unclaimed map[*lane]struct{} // lanes that have not made a claim yet
@@ -196,6 +202,7 @@ func newRunning(ctx context.Context, r *Relay, once bool) *running {
 		done: make(chan struct{}), unclaimed: map[*lane]struct{}{},
 	}
 	rn.troubles.since = map[string]time.Time{}
+	rn.ticked.Store(rn.began.UnixNano())
 	rn.settler = newSettler(rn)
 	for _, spec := range r.specs {
 		if spec.topics.IsEmpty() {
@@ -205,11 +212,13 @@ func newRunning(ctx context.Context, r *Relay, once bool) *running {
 		rn.lanes = append(rn.lanes, l)
 		rn.unclaimed[l] = struct{}{}
 	}
+	r.current.Store(rn)
 	return rn
 }
 
 // run serves session after session. It reports whether it ended because nothing was left to do.
 func (r *running) run(ctx context.Context) (idle bool, err error) {
+	r.relayStart()
 	endLoops := r.startLoops()
 	defer func() {
 		endLoops()
@@ -238,6 +247,7 @@ func (r *running) startLoops() (end func()) {
 	go r.settler.loop()
 	wg.Go(r.watch)
 	wg.Go(func() { r.maintain(ctx) })
+	wg.Go(func() { r.sample(ctx) })
 	wg.Go(func() { r.passWakeUps(ctx) })
 	if listener, ok := r.store.(Listener); ok {
 		wg.Go(func() { listener.Listen(ctx) })
@@ -259,7 +269,7 @@ func (r *running) register(ctx context.Context) (*session, error) {
 		if err == nil {
 			r.storeWorks("register")
 			r.session.Store(s)
-			r.log.Info("relay registered", "relay", s.id.String(), "host", r.cfg.Host, "lease", r.cfg.Lease)
+			r.log.Info("relay registered", "relay", s.id.String(), "host", r.cfg.Host, "lease", r.cfg.Lease.String())
 			r.logHolders(orders.Holders, time.Now())
 			return s, nil
 		}

@@ -30,6 +30,7 @@ type owner struct {
 	lane    *lane
 	session *session
 	grip    *grip
+	topic   string
 	keyed   bool
 	suspect bool // the relay may take the next one, in any lane
 }
@@ -325,7 +326,9 @@ func (st *settler) call(batch results) error {
 	ctx, cancel := context.WithTimeout(st.ctx, callTimeout(r.cfg.Lease))
 	defer cancel()
 	failpoint.Hit("settle.before")
+	end := r.calls.begin("settle")
 	answers, err := r.store.Settle(ctx, batch.outcomes)
+	end()
 	failpoint.Hit("settle.after")
 	if err == nil && len(answers) != batch.len() {
 		err = fmt.Errorf("store answered %d of %d outcomes", len(answers), batch.len())
@@ -342,15 +345,15 @@ func (st *settler) call(batch results) error {
 // settled passes the store's answers on.
 func (st *settler) settled(batch results, answers []Settled) {
 	for i := range answers {
-		o := &batch.outcomes[i]
+		o, ow := &batch.outcomes[i], &batch.owners[i]
 		switch answers[i] {
 		case SettledNow:
 			st.r.counters.count(o.Kind)
-			st.r.event(Event{Kind: EventSettled, Destination: batch.owners[i].lane.name, Outcome: *o})
+			st.r.event(Event{Kind: EventSettled, Destination: ow.lane.name, Topic: ow.topic, Outcome: *o})
 		case SettledFenced:
-			st.r.fenced(batch.owners[i].lane, o)
+			st.r.fenced(ow.lane, ow.topic, o)
 		}
-		batch.owners[i].grip.letGo(batch.owners[i].session)
+		ow.grip.letGo(ow.session)
 	}
 	st.freeLanes(batch.owners)
 }

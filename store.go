@@ -159,8 +159,10 @@ type RelayInfo struct {
 	PID      int
 	Version  string
 	Engine   string // a store that has several tells its own
+	Settings string // a digest of what the relay does with messages that fail; empty: unknown
 	Lanes    []LaneInfo
 	Counters map[string]int64
+	Samples  bool // it wants to be the one that samples; see Sampler
 }
 
 // LaneInfo is a lane as other relays and operators see it.
@@ -176,6 +178,8 @@ type LaneInfo struct {
 type Orders struct {
 	// Holders, answered to a registration, are the relays that hold messages.
 	Holders []Holder
+	// Now is the store's clock; zero if it has none of its own.
+	Now time.Time
 }
 
 // Holder is a relay that holds messages, as seen by the database.

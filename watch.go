@@ -26,8 +26,12 @@ func (r *running) watch() {
 		case <-r.done:
 			return
 		case now := <-ticker.C:
+			r.ticked.Store(now.UnixNano())
 			r.checkLease(now)
 			r.reportStuck(now)
+			for _, l := range r.lanes {
+				l.lookForProgress(now)
+			}
 			if now.Sub(summary) >= summaryInterval {
 				summary = now
 				r.logSummary("relay summary")
@@ -58,7 +62,7 @@ func (r *running) logStuck(l *lane, w *worker) {
 		return
 	}
 	took := time.Since(a.began)
-	r.log.Error("handler ignores its cancelled context", append(a.subject(l), slog.Duration("running", took), slog.String("stack", stackOf(w.id.Load())))...)
+	r.log.Error("handler ignores its cancelled context", append(a.subject(l), inWords("running", took), slog.String("stack", stackOf(w.id.Load())))...)
 	r.event(Event{Kind: EventStuck, Destination: l.name, Delivery: a.d, Count: a.messages(), Took: took})
 }
 

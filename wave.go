@@ -97,6 +97,7 @@ func (b *batch) isolate(rest []int) {
 			}
 			b.lane.report(b.ds[i], it.adm, verdict{}, time.Time{})
 			b.lane.r.event(Event{Kind: EventResult, Destination: b.lane.name, Delivery: b.ds[i], Err: errBatchPanicked})
+			b.lane.deliverEnd(it.ctx, b.ds[i], Outcome{Kind: GivenBack}, errBatchPanicked, 0, time.Now())
 			switch {
 			case w.held:
 				b.lane.finish(it.claim, it.at, Outcome{Kind: w.behind})

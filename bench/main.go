@@ -17,7 +17,7 @@ func main() { os.Exit(bench.Main(scenarios())) }
 
 func scenarios() []bench.Scenario {
 	return []bench.Scenario{
-		drainScenario(), payloadScenario(), relaysScenario(), destinationScenario("jetstream", bench.JetStream()),
+		drainScenario(), observedScenario(), payloadScenario(), relaysScenario(), destinationScenario("jetstream", bench.JetStream()),
 		destinationScenario("rabbitmq", bench.RabbitMQ()),
 		publishScenario(), latencyScenario(), handlersScenario(), heldScenario(), blockedScenario(), backlogScenario(), idleScenario(),
 		walScenario(),

@@ -21,10 +21,19 @@ type claim struct {
 	lapses      int
 	at          time.Time
 	rows        []*row
+	settling    int // messages that open transactions of handlers settle
 }
 
 func (c *claim) holds(key string) bool {
 	return slices.ContainsFunc(c.rows, func(r *row) bool { return r.heldKey == key })
+}
+
+// row returns what the claim lists under this number, nil if nothing.
+func (c *claim) row(seq int64) *row {
+	if i := slices.IndexFunc(c.rows, func(r *row) bool { return r.seq == seq }); i >= 0 {
+		return c.rows[i]
+	}
+	return nil
 }
 
 // lapsesWhenTaken is the count that a claim passes on: one more if its relay died, none if it gave back.
@@ -45,6 +54,7 @@ func (s *Store) Claim(ctx context.Context, q outbox.ClaimQuery) (outbox.Batch, e
 	defer b.mu.Unlock()
 	now := b.now()
 	b.removeLapsed(now)
+	b.forgetEnded()
 	r := b.relays[q.Relay]
 	if r == nil {
 		return outbox.Batch{}, fmt.Errorf("claim of relay %s: %w", q.Relay, outbox.ErrLeaseLost)
@@ -103,8 +113,9 @@ func (b *box) unlist(r *row) {
 	}
 }
 
-// isLive reports whether the claim's relay is registered. Only Claim asks, after it has removed the lapsed.
-func (b *box) isLive(c *claim) bool { return b.relays[c.relay] != nil }
+// isLive reports whether the claim's relay is registered, or a handler's transaction keeps the claim. Only Claim asks,
+// after it has removed the lapsed.
+func (b *box) isLive(c *claim) bool { return b.relays[c.relay] != nil || b.rules.keeps(c) }
 
 // isFree reports whether no live relay holds the message.
 func (r *row) isFree(b *box) bool { return r.claim == nil || !b.isLive(r.claim) }

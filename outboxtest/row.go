@@ -33,6 +33,8 @@ type row struct {
 
 	claim   *claim
 	heldKey string // the key that it holds through its claim; empty for order none
+
+	settling *Tx // its handler's, while that is open
 }
 
 // isDue reports whether the message may be delivered now, as far as it alone is concerned.

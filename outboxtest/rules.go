@@ -19,6 +19,10 @@ type rules struct {
 	overtaken func(beat, latest int64) bool
 	// owns: the claim is still the one that the reference means, and still the relay's. The fence.
 	owns func(c *claim, ref outbox.ClaimRef) bool
+	// ownsInTx: the same, for a handler that settles in its own transaction.
+	ownsInTx func(c *claim, ref outbox.ClaimRef) bool
+	// keeps: a handler's open transaction keeps the claim from being taken over.
+	keeps func(c *claim) bool
 	// takes: the lane may claim the message, if it is due: no live relay holds it, the lane handles its topic.
 	takes func(p *pick, r *row) bool
 	// blocks: a claim of a live relay keeps a lane of the destination from claiming the key.
@@ -56,6 +60,10 @@ func soundRules() rules {
 		owns: func(c *claim, ref outbox.ClaimRef) bool {
 			return c != nil && c.relay == ref.Relay && !c.relay.IsZero()
 		},
+		ownsInTx: func(c *claim, ref outbox.ClaimRef) bool {
+			return c != nil && c.relay == ref.Relay && !c.relay.IsZero()
+		},
+		keeps: func(c *claim) bool { return c.settling > 0 },
 		takes: func(p *pick, r *row) bool {
 			return r.isFree(p.box) && p.lane.Topics.Contains(r.Topic) && !p.query.Closed.Contains(r.Topic) &&
 				!p.box.isPaused(r.Topic, p.query.Destination)
@@ -89,7 +97,7 @@ func soundRules() rules {
 				return false
 			}
 			holder := b.relays[r.claim.relay]
-			return holder != nil && !b.rules.lapsed(holder, now)
+			return holder != nil && !b.rules.lapsed(holder, now) || b.rules.keeps(r.claim)
 		},
 		fences:  func(b *box, r *row) { b.takeFrom(r.claim, r) },
 		honours: func(op *operation, r *row) bool { return op.report.Waiting && op.awaited[r.seq] },

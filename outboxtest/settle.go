@@ -48,6 +48,11 @@ type settlement struct {
 // settle applies the outcome if the claim is still the relay's and still lists the message.
 func (t *settlement) settle(o outbox.Outcome) outbox.Settled {
 	c, r := t.box.claims[o.Claim.ID], t.box.rows[o.Seq]
+	ended := false // in its handler's transaction
+	if r == nil && t.box.rules.owns(c, o.Claim) {
+		r = c.row(o.Seq)
+		ended = r != nil
+	}
 	gone := r == nil || r.state == dead
 	switch {
 	case !t.box.rules.owns(c, o.Claim) && gone:
@@ -59,8 +64,10 @@ func (t *settlement) settle(o outbox.Outcome) outbox.Settled {
 	}
 	key := r.heldKey
 	t.box.unlist(r)
-	t.apply(o, c, r)
-	t.box.honour(r)
+	if !ended {
+		t.apply(o, c, r)
+		t.box.honour(r)
+	}
 	t.wakes = t.wakes || key != "" && t.box.othersWaitFor(key, c)
 	return outbox.SettledNow
 }

@@ -17,6 +17,7 @@ type Tx struct {
 	box    *box
 	rows   []*row
 	names  []name
+	ends   []ending // messages that it settles
 	failed error
 	done   chan struct{} // closed at the end
 }
@@ -168,6 +169,10 @@ func (tx *Tx) Commit() error {
 		b.names[n].tx = nil
 	}
 	tx.names = nil
+	for _, e := range tx.ends {
+		delete(b.rows, e.row.seq)
+		b.ended[outbox.Delivered]++
+	}
 	tx.end()
 	if len(tx.rows) > 0 {
 		b.notify()
@@ -190,6 +195,10 @@ func (tx *Tx) Rollback() error {
 func (tx *Tx) end() {
 	for _, n := range tx.names {
 		delete(tx.box.names, n)
+	}
+	for _, e := range tx.ends {
+		e.claim.settling--
+		e.row.settling = nil
 	}
 	close(tx.done)
 }

@@ -26,7 +26,7 @@ func TestSuiteFindsWrongStores(t *testing.T) {
 	var mu sync.Mutex
 	finds := map[string]bool{}
 	t.Run("wrong", func(t *testing.T) {
-		for _, w := range slices.Concat(wrongRules(), wrongStores(), wrongParks(), wrongTransactions(), wrongOperators(), wrongHeads()) {
+		for _, w := range slices.Concat(wrongRules(), wrongStores(), wrongParks(), wrongTransactions(), wrongOperators(), wrongHeads(), wrongOwnSettles()) {
 			t.Run(w.fault, func(t *testing.T) {
 				t.Parallel()
 				failed := failures(t, w.plant)

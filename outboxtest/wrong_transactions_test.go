@@ -17,6 +17,7 @@ type wrongTx struct {
 	message  func(m *outbox.Message)
 	publish  func(ctx context.Context, tx suiteTx, ms []outbox.Message) ([]outbox.Receipt, error)
 	rollback func(tx suiteTx)
+	settle   func(ctx context.Context, tx suiteTx, d *outbox.Delivery) error
 }
 
 func (tx wrongTx) Publish(ctx context.Context, ms ...outbox.Message) ([]outbox.Receipt, error) {

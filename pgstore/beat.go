@@ -47,7 +47,12 @@ func (s *Store) beat(ctx context.Context, r *relay, info outbox.RelayInfo, known
 	if err != nil {
 		return orders, false, err
 	}
-	calls := []call{{s.sql.beat, args, func(rows pgx.Rows) error { return rows.Scan(&alive, &r.ahead) }}}
+	calls := []call{{s.sql.beat, args, func(rows pgx.Rows) error {
+		var now int64
+		err := rows.Scan(&alive, &r.ahead, &now)
+		orders.Now = time.UnixMicro(now)
+		return err
+	}}}
 	if info.Beat == 0 {
 		calls = append(calls, call{s.sql.holders, []any{info.ID}, holders(&orders)})
 	}
@@ -88,7 +93,7 @@ func (s *Store) beatArgs(r *relay, info outbox.RelayInfo, known []outbox.Token) 
 	}
 	streaming, stream := s.stream.report()
 	return []any{info.ID, info.Beat, info.Lease, orEmpty(known), info.Stopping, string(counters), string(faultsJSON), ahead,
-		s.cfg.Notify != NotifyOff, info.Host, info.PID, info.Version, s.cfg.Engine.String(), string(lanesJSON), "",
+		s.cfg.Notify != NotifyOff, info.Host, info.PID, info.Version, s.cfg.Engine.String(), string(lanesJSON), info.Settings, info.Samples,
 		streaming, stream}, nil
 }
 

@@ -192,11 +192,12 @@ func (c *checker) schema(ctx context.Context) bool {
 }
 
 func (c *checker) privileges(ctx context.Context) bool {
-	var lacking []string
+	type lack struct{ What, Grant string }
+	var lacks []lack
 	err := c.store.inspect(ctx, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, render(checkPrivilegesSQL, c.store.cfg.Schema), pgx.QueryExecModeExec)
 		if err == nil {
-			lacking, err = pgx.CollectRows(rows, pgx.RowTo[string])
+			lacks, err = pgx.CollectRows(rows, pgx.RowToStructByPos[lack])
 		}
 		return err
 	})
@@ -204,23 +205,18 @@ func (c *checker) privileges(ctx context.Context) bool {
 	case err != nil:
 		c.failed("privileges", err)
 		return false
-	case len(lacking) > 0:
+	case len(lacks) > 0:
 		const shown = 5
-		text := fmt.Sprintf("%d are missing: %s", len(lacking), strings.Join(lacking[:min(shown, len(lacking))], ", "))
-		c.bad("privileges", text, c.grants())
+		var names, grants []string
+		for _, l := range lacks {
+			names, grants = append(names, l.What), append(grants, l.Grant)
+		}
+		text := fmt.Sprintf("%d are missing: %s", len(names), strings.Join(names[:min(shown, len(names))], ", "))
+		c.bad("privileges", text, strings.Join(grants, " "))
 		return false
 	}
 	c.good("privileges", "all that a relay needs")
 	return true
-}
-
-func (c *checker) grants() string {
-	schema := pgx.Identifier{c.store.cfg.Schema}.Sanitize()
-	user := pgx.Identifier{c.store.pool.Config().ConnConfig.User}.Sanitize()
-	return fmt.Sprintf("grant usage on schema %[1]s to %[2]s; "+
-		"grant select, insert, update, delete on all tables in schema %[1]s to %[2]s; "+
-		"grant usage, select on all sequences in schema %[1]s to %[2]s; "+
-		"grant execute on all functions in schema %[1]s to %[2]s;", schema, user)
 }
 
 func (c *checker) sequence(ctx context.Context) bool {

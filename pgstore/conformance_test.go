@@ -40,9 +40,10 @@ func TestStoreConformsUnderHostileDefaults(t *testing.T) {
 
 // harness shows the Stores on one database to the conformance suite.
 type harness struct {
-	url  string
-	pool *pgxpool.Pool
-	pub  *Publisher
+	url   string
+	pool  *pgxpool.Pool
+	store *Store
+	level pgx.TxIsoLevel // of the application's transactions
 }
 
 // newHarness makes a database with the given defaults.
@@ -54,16 +55,16 @@ func newHarness(t *testing.T, settings []string) *harness {
 	for _, s := range settings {
 		exec(t, conn, "alter database "+name+" set "+s)
 	}
-	pub, err := NewPublisher(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	pool, err := pgxpool.New(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(pool.Close)
-	return &harness{url: url, pool: pool, pub: pub}
+	store, err := New(pool, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close(); pool.Close() })
+	return &harness{url: url, pool: pool, store: store, level: pgx.ReadCommitted}
 }
 
 func (h *harness) Open(t testing.TB) outbox.Store { return newStore(t, h.url, nil) }
@@ -71,8 +72,8 @@ func (h *harness) Open(t testing.TB) outbox.Store { return newStore(t, h.url, ni
 func (h *harness) Operator(t testing.TB) outbox.Operator { return newStore(t, h.url, nil) }
 
 func (h *harness) Begin(ctx context.Context) (storetest.Tx, error) {
-	tx, err := h.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite})
-	return suiteTx{tx, h.pub}, err
+	tx, err := h.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: h.level, AccessMode: pgx.ReadWrite})
+	return suiteTx{tx, h.store}, err
 }
 
 // Advance moves all stored times into the past.
@@ -110,16 +111,22 @@ func (h *harness) Dead(ctx context.Context) ([]storetest.Dead, error) {
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[storetest.Dead])
 }
 
-func (h *harness) Features() storetest.Features { return storetest.Features{Notifications: true} }
+func (h *harness) Features() storetest.Features {
+	return storetest.Features{Notifications: true, OwnSettle: true}
+}
 
 // suiteTx is a transaction of an application.
 type suiteTx struct {
 	pgx.Tx
-	pub *Publisher
+	store *Store
 }
 
 func (tx suiteTx) Publish(ctx context.Context, ms ...outbox.Message) ([]outbox.Receipt, error) {
-	return tx.pub.Publish(ctx, tx.Tx, ms...)
+	return tx.store.Publisher.Publish(ctx, tx.Tx, ms...)
+}
+
+func (tx suiteTx) Settle(ctx context.Context, d *outbox.Delivery) error {
+	return tx.store.SettleTx(ctx, tx.Tx, d)
 }
 
 // TestStoreConformsStreaming: what the suite asks for does not depend on where candidates come from. Every store that

@@ -39,6 +39,8 @@ type PublishConfig struct {
 	// 64 locks; unrelated keys share one now and then. One call cannot deadlock with another, but two transactions
 	// that call several times can: see docs/publishing-order.md. Default false.
 	LockKeys bool
+	// Hooks observe publishing: PublishStart and PublishEnd.
+	Hooks outbox.Hooks
 }
 
 func (c *PublishConfig) withDefaults() (PublishConfig, error) {
@@ -140,9 +142,25 @@ func (p *Publisher) PublishQuerier(ctx context.Context, q Querier, ms ...outbox.
 
 func (p *Publisher) notifies() bool { return p.cfg.Notify == NotifyPublish }
 
-// publish checks everything first, then sends a COPY or a statement per chunk. It returns the id of the transaction as well,
-// empty if nothing was published.
+// publish publishes between the hooks. It returns the id of the transaction as well, empty if nothing was published.
 func (p *Publisher) publish(ctx context.Context, s session, notify bool, ms []outbox.Message) ([]outbox.Receipt, string, error) {
+	if !p.cfg.Hooks.ObservesPublish() {
+		return p.publishAll(ctx, s, notify, ms)
+	}
+	return p.publishObserved(ctx, s, notify, ms)
+}
+
+func (p *Publisher) publishObserved(ctx context.Context, s session, notify bool, ms []outbox.Message) ([]outbox.Receipt, string, error) {
+	var transaction string
+	receipts, err := p.cfg.Hooks.ObservePublish(ctx, ms, func(ctx context.Context, ms []outbox.Message) (rs []outbox.Receipt, err error) {
+		rs, transaction, err = p.publishAll(ctx, s, notify, ms)
+		return rs, err
+	})
+	return receipts, transaction, err
+}
+
+// publishAll checks everything first, then sends a COPY or a statement per chunk.
+func (p *Publisher) publishAll(ctx context.Context, s session, notify bool, ms []outbox.Message) ([]outbox.Receipt, string, error) {
 	if s == nil {
 		return nil, "", fmt.Errorf("publish: the transaction is nil: %w", outbox.ErrNoTransaction)
 	}

@@ -21,6 +21,7 @@ const (
 	stateInvalidSchema       = "3F000"
 	stateUndefinedTable      = "42P01"
 	stateUndefinedFunction   = "42883"
+	stateLockTimeout         = "55P03"
 )
 
 // uniqueIDConstraint is the name that publish_row gives the rule that a caller's id is unique.

@@ -23,7 +23,7 @@ type statements struct {
 	begin, commit, deadlines, asyncCommit statement
 	claim, fetch, sweep, endFrozenClaim   statement
 	belowMark                             statement
-	settleDelivered, settle               statement
+	settleDelivered, settle, hasEnded     statement
 	beat, holders                         statement
 	expireDedup, notify, wake             statement
 	redrive, retry, discard, discardHeld  statement
@@ -67,8 +67,9 @@ func newStatements(schema string) (*statements, error) {
 		{&s.endFrozenClaim, "end_frozen_claim", nil},
 		{&s.settleDelivered, "settle_delivered", []uint32{uuid, bigints, uuids}},
 		{&s.settle, "settle", []uint32{uuid, bigints, uuids, bigints, texts, integers, bigints, texts, texts, boolean}},
+		{&s.hasEnded, "has_ended", []uint32{bigint}},
 		{&s.beat, "beat", []uint32{uuid, bigint, interval_, uuids, boolean, jsonb, jsonb, jsonb, boolean,
-			text, integer, text, text, jsonb, text, boolean, jsonb}},
+			text, integer, text, text, jsonb, text, boolean, boolean, jsonb}},
 		{&s.holders, "holders", []uint32{uuid}},
 		{&s.expireDedup, "expire_dedup", []uint32{bigint}},
 		{&s.notify, "notify", []uint32{text}},

@@ -40,6 +40,8 @@ type Config struct {
 	MaxPayload int
 	// LockKeys is that of PublishConfig.
 	LockKeys bool
+	// Hooks observe publishing; those of a relay are in outbox.Config.
+	Hooks outbox.Hooks
 	// SettleSync is the durability of settling.
 	SettleSync SettleSync
 	// Logger is told of changes of the store's state. Default slog.Default.
@@ -76,6 +78,7 @@ type Store struct {
 	owned       bool
 	cfg         Config
 	sql         *statements
+	settleTxSQL string // for callers' transactions
 	log         *slog.Logger
 	signal      *signal
 	stream      *stream
@@ -126,7 +129,7 @@ func New(pool *pgxpool.Pool, cfg *Config) (*Store, error) {
 	if cfg != nil {
 		c = *cfg
 	}
-	publisher, err := NewPublisher(&PublishConfig{Schema: c.Schema, MaxPayload: c.MaxPayload, Notify: c.Notify, LockKeys: c.LockKeys})
+	publisher, err := NewPublisher(&PublishConfig{Schema: c.Schema, MaxPayload: c.MaxPayload, Notify: c.Notify, LockKeys: c.LockKeys, Hooks: c.Hooks})
 	if err := errors.Join(err, c.check()); err != nil {
 		return nil, err
 	}
@@ -141,7 +144,7 @@ func New(pool *pgxpool.Pool, cfg *Config) (*Store, error) {
 	if log == nil {
 		log = slog.Default()
 	}
-	s := &Store{Publisher: publisher, pool: pool, cfg: c, sql: sql, log: log, signal: newSignal(),
+	s := &Store{Publisher: publisher, pool: pool, cfg: c, sql: sql, settleTxSQL: render(uncommented(settleTxSQL), c.Schema), log: log, signal: newSignal(),
 		relays: map[outbox.ID]*relay{}}
 	s.stream = &stream{store: s, turn: make(chan struct{}, 1)}
 	s.waker = newWaker(s.wakeRelays, log)

@@ -61,6 +61,30 @@ func (e *env) begin(ms ...outbox.Message) Tx {
 	return tx
 }
 
+// late publishes messages that have their place in publish order from now on and appear later, by appear: their
+// transaction commits late. Where nothing can commit late, they are scheduled and become due late.
+func (e *env) late(ms ...outbox.Message) (receipts []outbox.Receipt, appear func()) {
+	e.Helper()
+	if !e.h.Features().OneWriter {
+		tx := e.begin()
+		return e.publishIn(tx, ms...), func() { e.commit(tx) }
+	}
+	const delay = time.Second
+	for i := range ms {
+		ms[i].Delay = delay
+	}
+	return e.publish(ms...), func() { e.advance(delay) }
+}
+
+// lateCommit is begin for a transaction that is still open when time passes and others publish.
+func (e *env) lateCommit(ms ...outbox.Message) Tx {
+	e.Helper()
+	if e.h.Features().OneWriter {
+		e.Skip("the store has one writer at a time, so nothing commits late")
+	}
+	return e.begin(ms...)
+}
+
 func (e *env) publishIn(tx Tx, ms ...outbox.Message) []outbox.Receipt {
 	e.Helper()
 	receipts, err := tx.Publish(e.ctx, ms...)

@@ -17,10 +17,10 @@ func givenBackCases() []Case {
 
 func givenBackFirst(e *env) {
 	r, other := e.relay(), e.relay()
-	older := e.begin(msg("a", "", "older"))
+	_, appear := e.late(msg("a", "", "older"))
 	e.publish(msg("a", "", "given back"))
 	ds := r.takes("given back")
-	e.commit(older)
+	appear()
 	r.settled(outcomes(outbox.GivenBack, ds...)...)
 	c := other.claimUntil(1, limit(1))[0]
 	e.equal("claimed first", labels(c.Deliveries), []string{"given back"})
@@ -80,10 +80,10 @@ func givenBackFollower(e *env) {
 
 func givenBackBehindOlder(e *env) {
 	r, other := e.relay(), e.relay()
-	older := e.begin(msg("a", "k", "1"))
+	_, appear := e.late(msg("a", "k", "1"))
 	e.publish(msg("a", "k", "2"))
 	ds := r.takes("2")
-	e.commit(older)
+	appear()
 	r.settled(outcomes(outbox.GivenBack, ds...)...)
 	e.equal("delivered", other.drain(2), []string{"1", "2"})
 }

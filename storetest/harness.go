@@ -34,6 +34,12 @@ type Tx interface {
 	Rollback(ctx context.Context) error
 }
 
+// Settler is a Tx in which a handler settles its message. Those of a store with the feature OwnSettle are.
+type Settler interface {
+	// Settle ends the message, as delivered, if the transaction commits.
+	Settle(ctx context.Context, d *outbox.Delivery) error
+}
+
 // Counts says how many messages are in which state, and how many claims there are.
 type Counts struct {
 	Ready   int // claimed ones included
@@ -56,6 +62,11 @@ type Dead struct {
 type Features struct {
 	// Notifications: Wait returns early after a commit or give-back by another process.
 	Notifications bool
+	// OwnSettle: handlers may settle their messages in transactions of their own; what Begin returns is a Settler.
+	OwnSettle bool
+	// OneWriter: a transaction that has published is the only one that writes until it ends, so none can commit what it
+	// published before another. In place of commits that come late the suite has messages that become due late, where it can.
+	OneWriter bool
 	// Patience is how long the suite claims until it gets what is claimable. Default 10 s.
 	Patience time.Duration
 }

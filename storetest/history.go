@@ -59,13 +59,17 @@ func (s *schedule) step() {
 	s.Helper()
 	roll := s.IntN(100)
 	for _, choice := range []struct {
-		share int
-		act   func()
+		share  int
+		act    func()
+		writes bool
 	}{
-		{18, s.publishSome}, {12, s.endTx}, {22, s.claimSome}, {24, s.settleHead},
-		{5, s.loseAnswer}, {5, s.kill}, {8, s.settleLate}, {6, s.pass},
+		{18, s.publishSome, false}, {12, s.endTx, false}, {22, s.claimSome, true}, {24, s.settleHead, true},
+		{5, s.loseAnswer, true}, {5, s.kill, true}, {8, s.settleLate, true}, {6, s.pass, true},
 	} {
 		if roll -= choice.share; roll < 0 {
+			if choice.writes {
+				s.endLast()
+			}
 			choice.act()
 			return
 		}
@@ -82,7 +86,7 @@ func (s *schedule) someRelay() *relay { return s.alive[s.IntN(len(s.alive))] }
 // publishSome publishes in one of at most three open transactions.
 func (s *schedule) publishSome() {
 	s.Helper()
-	if len(s.open) < 3 {
+	if most := map[bool]int{false: 3, true: 1}; len(s.open) < most[s.h.Features().OneWriter] {
 		s.open = append(s.open, &openTx{tx: s.begin()})
 	}
 	t := s.open[s.IntN(len(s.open))]
@@ -91,6 +95,14 @@ func (s *schedule) publishSome() {
 		label := s.model.published(key)
 		s.publishIn(t.tx, msg("a", key, label))
 		t.labels = append(t.labels, label)
+	}
+}
+
+// endLast ends the transaction that a store with one writer would wait for.
+func (s *schedule) endLast() {
+	s.Helper()
+	if s.h.Features().OneWriter {
+		s.endTx()
 	}
 }
 

@@ -147,11 +147,11 @@ func pausedSuspect(e *env) {
 // parkedTwice parks a younger message of the key k, then an older one that was committed later; a follower is behind them.
 func (e *env) parkedTwice(r *relay) (older, younger outbox.Change) {
 	e.Helper()
-	late := e.begin()
-	one := e.publishIn(late, msg("a", "k", "1"))[0].ID
+	receipts, appear := e.late(msg("a", "k", "1"))
+	one := receipts[0].ID
 	two := e.publish(msg("a", "k", "2"))[0].ID
 	r.settled(parked(r.takes("2")[0]))
-	e.commit(late)
+	appear()
 	r.settled(parked(r.takes("1")[0]))
 	e.publish(msg("a", "k", "3"))
 	r.takesNothing()

@@ -70,10 +70,10 @@ func cutRunGoesOn(e *env) {
 
 func lateCommit(e *env) {
 	r, other := e.relay(), e.relay()
-	late := e.begin(msg("a", "k", "older"))
+	_, appear := e.late(msg("a", "k", "older"))
 	e.publish(msg("a", "k", "younger"))
 	ds := r.takes("younger")
-	e.commit(late)
+	appear()
 	e.publish(msg("a", "k", "youngest"))
 	other.takesNothing()
 	r.takesNothing()
@@ -83,14 +83,14 @@ func lateCommit(e *env) {
 
 func olderHeadJoins(e *env) {
 	r := e.relay()
-	late := e.begin(msg("a", "k", "000"))
+	_, appear := e.late(msg("a", "k", "000"))
 	for range 3 {
 		e.publish(slices.Repeat([]outbox.Message{msg("a", "", "-")}, 100)...)
 	}
 	r.drain(300)
 	ms, want := run(3)
 	e.publish(ms[1:]...)
-	e.commit(late)
+	appear()
 	e.equal("delivered", r.drain(3), want)
 }
 
@@ -137,11 +137,11 @@ func lapsedKeepsPlace(e *env) {
 
 func noKeyNoOrder(e *env) {
 	r, other := e.relay(), e.relay()
-	late := e.begin(msg("a", "", "late"))
+	_, appear := e.late(msg("a", "", "late"))
 	e.publish(msg("a", "", "1"), msg("a", "", "2"))
 	first := r.take(1, limit(1))
 	second := other.take(1)
 	e.equal("claimed", sorted(append(labels(first), labels(second)...)), []string{"1", "2"})
-	e.commit(late)
+	appear()
 	other.takes("late")
 }

@@ -83,11 +83,11 @@ func parkedOutlivesRelays(e *env) {
 
 func parkedHoldsNothingOlder(e *env) {
 	r := e.relay()
-	late := e.begin(msg("a", "k", "older"))
+	_, appear := e.late(msg("a", "k", "older"))
 	e.publish(msg("a", "k", "younger"), msg("a", "k", "youngest"))
 	ds := r.takes("younger", "youngest")
 	r.settled(parked(ds[0]), outcome(outbox.Unlisted, ds[1]))
-	e.commit(late)
+	appear()
 	r.deliver(r.takes("older")...)
 	r.takesNothing()
 }

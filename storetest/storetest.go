@@ -37,16 +37,55 @@ func Cases() []Case {
 	return slices.Concat(
 		publishCases(), dedupCases(), delayCases(), topicCases(), limitCases(),
 		leaseCases(), takeoverCases(), suspectCases(), tokenCases(), givenBackCases(),
-		settleCases(), retryCases(), parkCases(), orderCases(), waitCases(), raceCases(), historyCases(), operatorCases(), operatorHeadCases(),
+		settleCases(), ownSettleCases(), retryCases(), parkCases(), orderCases(), waitCases(), raceCases(), historyCases(), operatorCases(), operatorHeadCases(),
 	)
 }
 
-// Run runs every case as a subtest, each with a Harness of its own. open may call t.Parallel.
+// Run runs every case as a subtest, each with a Harness of its own. open may call t.Parallel. A case that skips although
+// its Features do not say so fails.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	for _, c := range Cases() {
-		t.Run(c.Name, func(t *testing.T) { c.Run(t, open(t)) })
+		t.Run(c.Name, func(t *testing.T) {
+			h := open(t)
+			t.Cleanup(func() {
+				if t.Skipped() && !h.Features().lacks(c.Name) {
+					t.Error("the case does not apply, and the store's features do not say so")
+				}
+			})
+			c.Run(t, h)
+		})
 	}
 }
+
+// NotApplicable are the cases that do not apply to a store with these features: what it passes are all others.
+func NotApplicable(f Features) (names []string) {
+	for _, c := range Cases() {
+		if f.lacks(c.Name) || c.Guarantee == OwnSettle && !f.OwnSettle {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// lacks reports whether a case does not apply.
+func (f Features) lacks(name string) bool {
+	return f.OneWriter && slices.Contains(lateCommits, name) || !f.Notifications && slices.Contains(wakeUps, name)
+}
+
+// Cases that a store without the feature cannot pass or fail.
+var (
+	lateCommits = []string{
+		"a suspect waits for an older message of its key",
+		"a suspect that waits for its key keeps no other suspect waiting",
+	}
+	wakeUps = []string{
+		"Wait returns early after a commit",
+		"Wait returns early after messages were given back",
+		"a wake-up between looking and waiting is not lost",
+		"Wait returns early when a key is free for another lane",
+		"Wait returns early after an operator's change",
+	}
+)
 
 // Run runs the case; t need not be a test's own.
 func (c Case) Run(t testing.TB, h Harness) {

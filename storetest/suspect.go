@@ -242,7 +242,7 @@ func scheduledSuspect(e *env) {
 }
 
 func suspectBehindOlder(e *env) {
-	older := e.begin(msg("a", "k", "older"))
+	older := e.lateCommit(msg("a", "k", "older"))
 	e.lapsedTwice(msg("a", "k", "1"), msg("a", "k", "2"))
 	e.publish(msg("a", "k", "3"))
 	e.commit(older)
@@ -254,7 +254,7 @@ func suspectBehindOlder(e *env) {
 }
 
 func suspectBehindRetry(e *env) {
-	older := e.begin(msg("a", "k", "older"))
+	older := e.lateCommit(msg("a", "k", "older"))
 	e.lapsedTwice(msg("a", "k", "1"), msg("a", "", "2"))
 	e.commit(older)
 	r := e.relay()

@@ -59,7 +59,7 @@ work abandoned. Settings come from flags, the environment (OUTBOX_…), the file
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return err })
 	root.AddCommand(a.runCommand(), a.initCommand(), a.migrateCommand(), a.publishCommand(), a.statusCommand(),
 		a.keysCommand(), a.whyCommand(), a.retryCommand(), a.redriveCommand("redrive"), a.redriveCommand("requeue"),
-		a.discardCommand(), a.pauseCommand(), a.resumeCommand(), a.relaysCommand(), a.walCommand(), a.configCommand(), a.checkCommand(), a.healthCommand(), a.waitCommand(),
+		a.discardCommand(), a.pauseCommand(), a.resumeCommand(), a.relaysCommand(), a.walCommand(), a.configCommand(), a.checkCommand(), a.healthCommand(), a.waitCommand(), a.topCommand(),
 		a.benchCommand(), a.demoCommand(), a.versionCommand())
 	return root
 }
@@ -127,8 +127,10 @@ func encode(v any) ([]byte, error) {
 }
 
 // printTable writes aligned columns.
-func (a *app) printTable(rows [][]string) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+func (a *app) printTable(rows [][]string) error { return writeTable(a.stdout, rows) }
+
+func writeTable(to io.Writer, rows [][]string) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		cells := make([]string, len(row))
 		for i, cell := range row {

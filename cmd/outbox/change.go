@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxrelay/outbox"
-	"github.com/outboxrelay/outbox/pgstore"
 )
 
 // changeFlags are what the commands have in common that change messages.
@@ -30,7 +29,7 @@ type changeFlags struct {
 	rate                    int
 	wait                    string
 	verb, done              string // "redrive", "redriven"
-	change                  func(*pgstore.Store, context.Context, outbox.Change) (outbox.ChangeReport, error)
+	change                  func(outboxStore, context.Context, outbox.Change) (outbox.ChangeReport, error)
 }
 
 const filterHelp = `A message is meant if it matches all filters that are given; --all means every one. Ages count from a dead message's death
@@ -65,7 +64,7 @@ func (a *app) changeCommand(cmd *cobra.Command, f *changeFlags) *cobra.Command {
 		if err != nil {
 			return &failure{exitUsage, err}
 		}
-		return a.withStore(cmd, func(ctx context.Context, _ *config, store *pgstore.Store) error {
+		return a.withOutbox(cmd, func(ctx context.Context, _ *config, store outboxStore) error {
 			return a.runChange(ctx, store, f, c)
 		})
 	})
@@ -123,7 +122,7 @@ func whoami() string {
 	return name
 }
 
-func (a *app) runChange(ctx context.Context, store *pgstore.Store, f *changeFlags, c outbox.Change) error {
+func (a *app) runChange(ctx context.Context, store outboxStore, f *changeFlags, c outbox.Change) error {
 	if !c.DryRun && !f.yes && c.Continue == 0 {
 		if err := a.askFirst(ctx, store, f, c); err != nil {
 			return err
@@ -150,7 +149,7 @@ func (a *app) runChange(ctx context.Context, store *pgstore.Store, f *changeFlag
 }
 
 // askFirst counts and asks. Nothing that matches is not asked about.
-func (a *app) askFirst(ctx context.Context, store *pgstore.Store, f *changeFlags, c outbox.Change) error {
+func (a *app) askFirst(ctx context.Context, store outboxStore, f *changeFlags, c outbox.Change) error {
 	c.DryRun = true
 	report, err := f.change(store, ctx, c)
 	if err != nil {

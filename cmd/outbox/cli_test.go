@@ -270,6 +270,22 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// TestMixedSettings: relays of a destination with different rules are warned of and found.
+func TestMixedSettings(t *testing.T) {
+	lanes := []outbox.RelayLane{{Destination: "billing"}}
+	st := outbox.Status{Relays: []outbox.RelayStatus{{Live: true, Settings: "a", Lanes: lanes}, {Live: true, Settings: "b", Lanes: lanes}}}
+	if got := warnings(&st); len(got) != 1 || got[0].Next != "outbox relays" || !strings.Contains(got[0].Text, "billing") {
+		t.Errorf("%+v", got)
+	}
+	if found := warningFindings(&st); len(found) != 1 || found[0].Check != "settings" || found[0].Fix == "" {
+		t.Errorf("%+v", found)
+	}
+	st.Relays[1].Settings = "a"
+	if got := warnings(&st); len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestDestinationWords: what the relays see of a destination, and a warning only when somebody has to act.
 func TestDestinationWords(t *testing.T) {
 	d := outbox.DestinationStatus{Name: "billing", Relays: 1, InFlight: 2}
@@ -392,7 +408,7 @@ func TestSecretFileRotates(t *testing.T) {
 	out, log := &lockedBuffer{}, &lockedBuffer{}
 	ended := make(chan int)
 	go func() {
-		ended <- run(ctx, []string{"run", "--to=stdout:", "--database-url-file=" + file, "--lease=1s"}, nil, out, log)
+		ended <- run(ctx, []string{"run", "--to=stdout:", "--database-url-file=" + file, "--lease=1s"}, []string{noAdmin}, out, log)
 	}()
 	eventually(t, "the old secret is refused", func() bool { return strings.Contains(log.String(), "nobody-there") })
 	write(t, file, url+"\n")

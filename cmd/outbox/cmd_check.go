@@ -67,6 +67,9 @@ func warningFindings(st *outbox.Status) (found []pgstore.Finding) {
 				Fix: fmt.Sprintf("add a route: - {topics: [%q], to: …}", t.Topic)})
 		}
 	}
+	for _, d := range st.MixedSettings() {
+		found = append(found, pgstore.Finding{Check: "settings", Text: mixedText(d), Fix: "give them the same configuration; outbox config prints what each has"})
+	}
 	if h := st.Horizon; h != nil {
 		found = append(found, pgstore.Finding{Check: "vacuum", Text: fmt.Sprintf("held back for %s by %s %s, %s", age(h.Age), h.Kind, h.Name, h.Text),
 			Fix: releaseHorizon(h)})

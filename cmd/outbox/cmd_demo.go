@@ -33,8 +33,9 @@ func (a *app) demoCommand() *cobra.Command {
 transaction, and rolls some back after the message was inserted; a relay is killed (SIGKILL) while it holds messages;
 another one goes on. Then the stream is read back and compared with what was committed.
 
-PostgreSQL and NATS are private ones, gone at the end; PostgreSQL's server programs must be installed. With --database
-or --to existing ones are used: the demo makes a schema and a stream of its own there, and removes them.
+Database and NATS are private ones, gone at the end, and nothing has to be installed: the database is a PostgreSQL server
+where PostgreSQL's server programs are found, and a SQLite file elsewhere, or with --database sqlite:. With other URLs
+existing ones are used: the demo makes a schema and a stream of its own there, and removes them.
 
 The lines of --file are those of outbox publish --file. Of each, topic, key, headers, content type and payload are
 taken, and every line is a transaction.
@@ -49,7 +50,7 @@ Exit codes: 0 nothing lost, invented or out of order, 1 otherwise, or the demo c
 	flags := cmd.Flags()
 	flags.IntVar(&f.orders, "orders", 2000, fmt.Sprintf("orders to commit, %d to %d", fewestOrders, mostOrders))
 	flags.StringVar(&f.file, "file", "", "JSON lines to commit instead; - is standard input")
-	flags.StringVar(&f.database, "database", "", "URL of an existing PostgreSQL database (default: a private server)")
+	flags.StringVar(&f.database, "database", "", "URL of an existing PostgreSQL database, or sqlite: for a private SQLite file (default: a private server, or such a file)")
 	flags.StringVar(&f.to, "to", "", "URL of an existing NATS server with JetStream (default: a private one)")
 	cmd.MarkFlagsMutuallyExclusive("orders", "file")
 	cmd.RunE = action(func(cmd *cobra.Command, _ []string) error {
@@ -72,6 +73,9 @@ func (f *demoFlags) config() (cfg demo.Config, err error) {
 	cfg = demo.Config{Database: f.database, To: f.to, Count: f.orders, Message: demo.Order}
 	if scheme, _, _ := strings.Cut(f.to, ":"); f.to != "" && scheme != "nats" && scheme != "tls" {
 		return cfg, errors.New("--to: the demo needs a NATS server, such as nats://localhost:4222")
+	}
+	if strings.HasPrefix(f.database, demo.PrivateSQLite) && f.database != demo.PrivateSQLite {
+		return cfg, errors.New("--database: the demo makes a SQLite file of its own; say sqlite: without a path")
 	}
 	if f.file != "" {
 		messages, err := readLines(f.file)

@@ -4,13 +4,11 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
-
-	"github.com/outboxrelay/outbox/pgstore"
 )
 
 func (a *app) discardCommand() *cobra.Command {
 	f := &changeFlags{verb: "discard", done: "discarded",
-		change: (*pgstore.Store).Discard}
+		change: outboxStore.Discard}
 	cmd := a.changeCommand(&cobra.Command{
 		Use:   "discard",
 		Short: "Remove messages without delivering them",

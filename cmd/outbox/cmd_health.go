@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxrelay/outbox"
-	"github.com/outboxrelay/outbox/pgstore"
 )
 
 func (a *app) healthCommand() *cobra.Command {
@@ -42,7 +41,7 @@ Exit codes: 0 a live relay, 1 the database could not be asked, 4 no live relay.`
 				return fmt.Errorf("the name of this host: %w", err)
 			}
 		}
-		return a.withStore(cmd, func(ctx context.Context, _ *config, store *pgstore.Store) error {
+		return a.withOutbox(cmd, func(ctx context.Context, _ *config, store outboxStore) error {
 			relays, err := store.Relays(ctx)
 			if err != nil {
 				return err

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxrelay/outbox"
-	"github.com/outboxrelay/outbox/pgstore"
 )
 
 func (a *app) keysCommand() *cobra.Command {
@@ -33,7 +32,7 @@ and, for pauses, at the oldest 10,000 ready ones.`,
 		if limit < 1 || limit > 1000 {
 			return failf(exitUsage, "--limit %d: must be 1 to 1000", limit)
 		}
-		return a.withStore(cmd, func(ctx context.Context, _ *config, store *pgstore.Store) error {
+		return a.withOutbox(cmd, func(ctx context.Context, _ *config, store outboxStore) error {
 			keys, err := store.Keys(ctx, limit)
 			if err != nil {
 				return err

@@ -79,6 +79,21 @@ func (a *app) migrateUp() *cobra.Command {
 		return a.printMigrations(applied, "applied")
 	})
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be applied")
+	postgres := cmd.RunE
+	cmd.RunE = action(func(cmd *cobra.Command, args []string) error {
+		c, err := a.load(cmd)
+		if err != nil {
+			return err
+		}
+		path, err := c.sqliteFile()
+		if err != nil {
+			return err
+		}
+		if path == "" {
+			return postgres(cmd, args)
+		}
+		return a.migrateSQLite(cmd.Context(), c, path, dryRun)
+	})
 	return cmd
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxrelay/outbox"
-	"github.com/outboxrelay/outbox/pgstore"
 )
 
 // pauseFlags are those of pause and resume.
@@ -18,7 +17,7 @@ type pauseFlags struct {
 	dryRun, yes bool
 	nothing     string // is said when there is nothing to change
 	done        string
-	change      func(*pgstore.Store, context.Context, outbox.Pause) (outbox.ChangeReport, error)
+	change      func(outboxStore, context.Context, outbox.Pause) (outbox.ChangeReport, error)
 }
 
 func (a *app) pauseCommand() *cobra.Command {
@@ -30,7 +29,7 @@ on. Paused messages hold their keys, so nothing gets out of order. Pausing again
 		Example: `  outbox pause --topic 'billing.>' --reason 'invoices are wrong, see the incident channel'
   outbox pause --destination events --reason 'maintenance of the broker'`,
 	}, &pauseFlags{done: "paused",
-		change: (*pgstore.Store).Pause})
+		change: outboxStore.Pause})
 }
 
 func (a *app) controlCommand(cmd *cobra.Command, f *pauseFlags) *cobra.Command {
@@ -53,14 +52,14 @@ func (a *app) controlCommand(cmd *cobra.Command, f *pauseFlags) *cobra.Command {
 		if f.pause.Actor == "" {
 			f.pause.Actor = whoami()
 		}
-		return a.withStore(cmd, func(ctx context.Context, _ *config, store *pgstore.Store) error {
+		return a.withOutbox(cmd, func(ctx context.Context, _ *config, store outboxStore) error {
 			return a.runControl(ctx, store, f)
 		})
 	})
 	return cmd
 }
 
-func (a *app) runControl(ctx context.Context, store *pgstore.Store, f *pauseFlags) error {
+func (a *app) runControl(ctx context.Context, store outboxStore, f *pauseFlags) error {
 	what := "topic " + f.pause.Topic
 	if f.pause.Topic == "" {
 		what = "destination " + f.pause.Destination
@@ -94,7 +93,7 @@ func (a *app) runControl(ctx context.Context, store *pgstore.Store, f *pauseFlag
 }
 
 // dryControl says what a change would find: anything can be paused, and what is paused resumed.
-func (f *pauseFlags) dryControl(store *pgstore.Store, ctx context.Context, p outbox.Pause) (outbox.ChangeReport, error) {
+func (f *pauseFlags) dryControl(store outboxStore, ctx context.Context, p outbox.Pause) (outbox.ChangeReport, error) {
 	if f.nothing == "" {
 		return outbox.ChangeReport{Matched: 1}, nil
 	}
@@ -110,7 +109,7 @@ func (f *pauseFlags) dryControl(store *pgstore.Store, ctx context.Context, p out
 
 // tellUnknown tells when relays are live and none has the destination: it may be misspelt. Whoever may pause need not
 // have the right to look at relays.
-func (a *app) tellUnknown(ctx context.Context, store *pgstore.Store, destination string) {
+func (a *app) tellUnknown(ctx context.Context, store outboxStore, destination string) {
 	relays, err := store.Relays(ctx)
 	if err != nil || destination == "" {
 		return

@@ -76,10 +76,9 @@ func checkPublishFlags(cmd *cobra.Command, file string, batch int) error {
 	return nil
 }
 
-// publisher publishes in transactions of its own.
+// publisher publishes all messages of a call in one transaction of its own.
 type publisher struct {
-	conn *pgx.Conn
-	*pgstore.Publisher
+	publish func(ctx context.Context, ms ...outbox.Message) ([]outbox.Receipt, error)
 }
 
 func (a *app) withPublisher(cmd *cobra.Command, do func(ctx context.Context, p *publisher) error) error {
@@ -87,34 +86,49 @@ func (a *app) withPublisher(cmd *cobra.Command, do func(ctx context.Context, p *
 	if err != nil {
 		return err
 	}
-	p, err := pgstore.NewPublisher(&pgstore.PublishConfig{Schema: c.store.Schema, MaxPayload: c.store.MaxPayload, Notify: c.store.Notify})
+	path, err := c.sqliteFile()
 	if err != nil {
 		return err
+	}
+	open := c.openPublisher
+	if path != "" {
+		open = func(context.Context) (*publisher, func(), error) { return c.openSQLitePublisher(path) }
+	}
+	p, closeAll, err := open(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	return do(cmd.Context(), p)
+}
+
+// openPublisher connects to PostgreSQL.
+func (c *config) openPublisher(ctx context.Context) (_ *publisher, closeAll func(), err error) {
+	p, err := pgstore.NewPublisher(&pgstore.PublishConfig{Schema: c.store.Schema, MaxPayload: c.store.MaxPayload, Notify: c.store.Notify})
+	if err != nil {
+		return nil, nil, err
 	}
 	connConfig, err := c.connConfig()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	conn, err := pgx.ConnectConfig(cmd.Context(), connConfig)
+	conn, err := pgx.ConnectConfig(ctx, connConfig)
 	if err != nil {
-		return fmt.Errorf("connect: %w", err)
+		return nil, nil, fmt.Errorf("connect: %w", err)
 	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), time.Second)
+	publish := func(ctx context.Context, ms ...outbox.Message) (receipts []outbox.Receipt, err error) {
+		options := pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
+		err = pgx.BeginTxFunc(ctx, conn, options, func(tx pgx.Tx) error {
+			receipts, err = p.Publish(ctx, tx, ms...)
+			return err
+		})
+		return receipts, err
+	}
+	return &publisher{publish}, func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		_ = conn.Close(ctx)
-	}()
-	return do(cmd.Context(), &publisher{conn, p})
-}
-
-// publish publishes all messages in one transaction.
-func (p *publisher) publish(ctx context.Context, ms ...outbox.Message) (receipts []outbox.Receipt, err error) {
-	options := pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
-	err = pgx.BeginTxFunc(ctx, p.conn, options, func(tx pgx.Tx) error {
-		receipts, err = p.Publish(ctx, tx, ms...)
-		return err
-	})
-	return receipts, err
+	}, nil
 }
 
 func (a *app) publishOne(ctx context.Context, p *publisher, m outbox.Message) error {

@@ -2,8 +2,6 @@ package main
 
 import (
 	"github.com/spf13/cobra"
-
-	"github.com/outboxrelay/outbox/pgstore"
 )
 
 // redriveCommand is redrive, or an alias of it that people know from elsewhere.
@@ -20,5 +18,5 @@ the key is delivered before it. Its generation is one higher, so a broker that s
   outbox redrive --topic 'billing.>' --class timeout --newer-than 2h --dry-run
   outbox redrive --topic 'billing.>' --class timeout --newer-than 2h --reason 'billing is back' --rate 100`,
 	}, &changeFlags{verb: "redrive", done: "redriven",
-		change: (*pgstore.Store).Redrive})
+		change: outboxStore.Redrive})
 }

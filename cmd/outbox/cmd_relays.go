@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/outboxrelay/outbox/pgstore"
 )
 
 func (a *app) relaysCommand() *cobra.Command {
@@ -22,7 +20,7 @@ another relay removes it, which then delivers what it held.`,
 	}
 	addSettings(cmd, scopeDatabase)
 	cmd.RunE = action(func(cmd *cobra.Command, _ []string) error {
-		return a.withStore(cmd, func(ctx context.Context, _ *config, store *pgstore.Store) error {
+		return a.withOutbox(cmd, func(ctx context.Context, _ *config, store outboxStore) error {
 			relays, err := store.Relays(ctx)
 			if err != nil {
 				return err

@@ -2,8 +2,6 @@ package main
 
 import (
 	"github.com/spf13/cobra"
-
-	"github.com/outboxrelay/outbox/pgstore"
 )
 
 func (a *app) resumeCommand() *cobra.Command {
@@ -15,5 +13,5 @@ func (a *app) resumeCommand() *cobra.Command {
 Exit codes: 0 resumed, 1 failed, 2 usage, 3 it was not paused.`,
 		Example: `  outbox resume --topic 'billing.>' --reason 'invoices are right again'`,
 	}, &pauseFlags{done: "resumed", nothing: "is not paused",
-		change: (*pgstore.Store).Resume})
+		change: outboxStore.Resume})
 }

@@ -2,8 +2,6 @@ package main
 
 import (
 	"github.com/spf13/cobra"
-
-	"github.com/outboxrelay/outbox/pgstore"
 )
 
 func (a *app) retryCommand() *cobra.Command {
@@ -17,5 +15,5 @@ messages, which have not been tried yet, keep their time unless they are named b
 		Example: `  # The receiver is repaired; nobody wants to wait five minutes for the backoff:
   outbox retry --topic 'billing.>' --reason 'billing is back' --yes`,
 	}, &changeFlags{verb: "retry", done: "made due",
-		change: (*pgstore.Store).Retry})
+		change: outboxStore.Retry})
 }

@@ -21,6 +21,9 @@ func (a *app) runCommand() *cobra.Command {
 		Short: "Run a relay",
 		Long: `Run a relay: it delivers messages until it is told to stop.
 
+It answers probes (/livez, /readyz), scrapes (/metrics) and those who look (/statusz) on --admin-listen, and exports by
+OTLP where the standard variables OTEL_EXPORTER_OTLP_ENDPOINT and others say.
+
 SIGTERM or SIGINT stops it: it takes no new messages, gives back what it has not begun, waits up to the drain timeout
 for running deliveries and ends. A second signal cancels those at once. A database or a destination that is absent, at
 the start or later, is waited for.
@@ -57,7 +60,7 @@ func (a *app) relay(ctx context.Context, c *config, once bool) error {
 		return failf(exitUsage, "where to? Set --to, OUTBOX_TO, or destinations in the file of --config")
 	}
 	log := a.newLogger(c)
-	store, closeStore, err := c.openStore(ctx, log)
+	store, closeStore, err := c.openOutbox(ctx, true, log)
 	if err != nil {
 		return err
 	}
@@ -69,10 +72,22 @@ func (a *app) relay(ctx context.Context, c *config, once bool) error {
 	defer closeSinks()
 	cfg := c.relay
 	cfg.Logger, cfg.Version = log, version()
-	relay, err := outbox.NewRelay(store, c.relayRoutes(sinks), &cfg)
+	routes := c.relayRoutes(sinks)
+	observed, err := a.observe(ctx, c, log, once)
 	if err != nil {
 		return err
 	}
+	cfg.Hooks = observed.hooks
+	relay, err := outbox.NewRelay(store, routes, &cfg)
+	if err != nil {
+		return errors.Join(err, observed.stop(ctx))
+	}
+	observed.serve(relay, c, log)
+	defer func() {
+		if err := observed.stop(ctx); err != nil {
+			log.Warn("telemetry could not be exported to its end", "error", err)
+		}
+	}()
 	ctx, end := stopOnSignals(ctx, log, relay.Abort)
 	defer end()
 	if once {
@@ -95,8 +110,7 @@ func (a *app) runOnce(ctx context.Context, relay *outbox.Relay) error {
 		return abandoned(err)
 	}
 	if a.json {
-		return a.printJSON(map[string]int64{"delivered": n.Delivered, "dropped": n.Dropped, "expired": n.Expired,
-			"retried": n.Retried, "dead": n.Dead, "given_back": n.GivenBack, "fenced": n.Fenced})
+		return a.printJSON(countsJSON(n))
 	}
 	a.tell("delivered %d, retried %d, dead %d, dropped %d, expired %d, given back %d",
 		n.Delivered, n.Retried, n.Dead, n.Dropped, n.Expired, n.GivenBack)

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxrelay/outbox"
-	"github.com/outboxrelay/outbox/pgstore"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -30,7 +29,7 @@ messages, out those that left the ready ones, be it delivered, dead or set aside
 	}
 	addSettings(cmd, scopeDatabase)
 	cmd.RunE = action(func(cmd *cobra.Command, _ []string) error {
-		return a.withStore(cmd, func(ctx context.Context, _ *config, store *pgstore.Store) error {
+		return a.withOutbox(cmd, func(ctx context.Context, _ *config, store outboxStore) error {
 			st, err := store.Status(ctx)
 			if err != nil {
 				return err
@@ -66,6 +65,9 @@ func warnings(st *outbox.Status) []warning {
 			list = append(list, warning{fmt.Sprintf("topic %q: %s%s ready, no live relay handles it", t.Topic, count(t.Messages), more), "outbox relays"})
 		}
 	}
+	for _, d := range st.MixedSettings() {
+		list = append(list, warning{mixedText(d), "outbox relays"})
+	}
 	for _, d := range st.Destinations {
 		if w := faultWarning(d); w != nil {
 			list = append(list, *w)
@@ -75,6 +77,10 @@ func warnings(st *outbox.Status) []warning {
 		list = append(list, warning{fmt.Sprintf("vacuum horizon held %s by %s %s, %s", age(h.Age), h.Kind, h.Name, h.Text), releaseHorizon(h)})
 	}
 	return list
+}
+
+func mixedText(destination string) string {
+	return fmt.Sprintf("the relays of %s have different rules for attempts, backoff or order", destination)
 }
 
 func releaseHorizon(h *outbox.HorizonHolder) string {

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxrelay/outbox"
-	"github.com/outboxrelay/outbox/pgstore"
 )
 
 func (a *app) waitCommand() *cobra.Command {
@@ -29,7 +28,7 @@ Exit codes: 0 empty, 1 not empty within the timeout, or the database could not b
 		if err != nil {
 			return err
 		}
-		return a.withStore(cmd, func(ctx context.Context, _ *config, store *pgstore.Store) error {
+		return a.withOutbox(cmd, func(ctx context.Context, _ *config, store outboxStore) error {
 			begin := time.Now()
 			d, err := a.waitEmpty(ctx, store, limit)
 			if err != nil {
@@ -66,7 +65,7 @@ func parseTimeout(text string) (time.Duration, error) {
 }
 
 // waitEmpty polls until the outbox is empty or the limit is over, and tells how it is getting on.
-func (a *app) waitEmpty(ctx context.Context, store *pgstore.Store, limit time.Duration) (d outbox.Depths, err error) {
+func (a *app) waitEmpty(ctx context.Context, store outboxStore, limit time.Duration) (d outbox.Depths, err error) {
 	const interval, talkInterval = 200 * time.Millisecond, 5 * time.Second
 	begin := time.Now()
 	talk := begin.Add(talkInterval)

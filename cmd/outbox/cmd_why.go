@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxrelay/outbox"
-	"github.com/outboxrelay/outbox/pgstore"
 )
 
 func (a *app) whyCommand() *cobra.Command {
@@ -41,7 +40,7 @@ Exit codes: 0 explained, 1 failed, 2 usage, 3 there is no such message: it was d
 		if err := q.Check(); err != nil {
 			return &failure{exitUsage, err}
 		}
-		return a.withStore(cmd, func(ctx context.Context, _ *config, store *pgstore.Store) error {
+		return a.withOutbox(cmd, func(ctx context.Context, _ *config, store outboxStore) error {
 			w, err := store.Why(ctx, q)
 			if err != nil {
 				return err

@@ -25,6 +25,7 @@ type config struct {
 	lane             lane // of destinations that do not say otherwise
 	logLevel         slog.Level
 	logFormat        string
+	admin            string // address, or "off"
 
 	destinations []*destination // of the file
 	routes       []route
@@ -136,6 +137,7 @@ func (c *config) check(incomplete bool) (found problems) {
 		found = append(found, c.checkDestinations()...)
 	}
 	found = append(found, c.checkRoutes()...)
+	found = append(found, c.checkSQLite()...)
 	store, err := pgstore.New(nil, &c.store)
 	found = append(found, c.explain(err)...)
 	if store == nil {

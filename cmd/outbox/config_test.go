@@ -61,6 +61,8 @@ var samples = map[string][3]string{
 	"disable_relay":            {"true", "false", "true"},
 	"settle_sync":              {"off", "on", "off"},
 	"max_payload":              {"2MiB", "3000", "64MiB"},
+	"sample_interval":          {"2s", "1m", "1h"},
+	"admin.listen":             {"127.0.0.1:1", ":2", "off"},
 	"log.level":                {"debug", "warn", "error"},
 	"log.format":               {"json", "text", "json"},
 }

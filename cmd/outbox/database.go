@@ -26,6 +26,9 @@ func (c *config) poolConfig() (*pgxpool.Config, error) {
 	if !c.database.isSet() {
 		return nil, &failure{exitUsage, errors.New("which database? Set --database-url, OUTBOX_DATABASE_URL, or database.url in the file of --config")}
 	}
+	if err := c.refuseSQLite(); err != nil {
+		return nil, err
+	}
 	url, err := c.database.read()
 	if err != nil {
 		return nil, err

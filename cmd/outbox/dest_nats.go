@@ -27,8 +27,9 @@ const (
 // natsScheme publishes to NATS JetStream.
 func natsScheme() scheme {
 	return scheme{
-		names: []string{"nats", "tls"},
-		form:  "nats://host:4222",
+		names:  []string{"nats", "tls"},
+		form:   "nats://host:4222",
+		system: "nats",
 		options: []option{
 			{name: natsStream, usage: "JetStream stream that must store the messages"},
 			{name: natsSubject, def: "{topic}", usage: "template of the subject, with {topic}, {key} and {header.NAME}"},

@@ -75,7 +75,7 @@ func TestRunWaitsForNATS(t *testing.T) {
 	defer cancel()
 	log, ended := &lockedBuffer{}, make(chan int)
 	go func() {
-		ended <- run(ctx, []string{"run", "--database-url=" + url, "--to=" + server.URL(), "--stream=A", "--create", "--subjects=a"}, nil, log, log)
+		ended <- run(ctx, []string{"run", "--database-url=" + url, "--to=" + server.URL(), "--stream=A", "--create", "--subjects=a"}, []string{noAdmin}, log, log)
 	}()
 	call(t, nil, "publish", "--topic=a", "--max-attempts=1", "--database-url="+url).want(t, exitDone)
 	eventually(t, "the relay tells", func() bool { return strings.Contains(log.String(), "destination is unavailable") })

@@ -29,8 +29,9 @@ const (
 // rabbitScheme publishes to an exchange of RabbitMQ.
 func rabbitScheme() scheme {
 	return scheme{
-		names: []string{"amqp", "amqps"},
-		form:  "amqp://host:5672",
+		names:  []string{"amqp", "amqps"},
+		form:   "amqp://host:5672",
+		system: "rabbitmq",
 		options: []option{
 			{name: rabbitExchange, def: "outbox", usage: "RabbitMQ exchange"},
 			{name: rabbitPassive, def: "false", usage: "only check that the exchange exists, instead of declaring it as a durable topic exchange", boolean: true},

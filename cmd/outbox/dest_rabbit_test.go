@@ -88,7 +88,7 @@ destinations:
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	log, ended := &lockedBuffer{}, make(chan int)
-	go func() { ended <- run(ctx, []string{"run", "--config", config}, nil, log, log) }()
+	go func() { ended <- run(ctx, []string{"run", "--config", config}, []string{noAdmin}, log, log) }()
 	call(t, nil, "publish", "--topic=a", "--max-attempts=1", "--database-url="+url).want(t, exitDone)
 	eventually(t, "the relay tells", func() bool { return strings.Contains(log.String(), "the login is refused") })
 	write(t, filepath.Join(dir, "amqp-url"), server.URL())

@@ -33,6 +33,7 @@ type lane struct {
 type scheme struct {
 	names   []string // of URLs
 	form    string   // an example URL, without what is secret
+	system  string   // what OpenTelemetry calls it; empty: nothing
 	options []option
 	// check reports what is wrong with a destination that gets these topics, without connecting. It may be nil.
 	check func(d *destination, url string, topics []string) error

@@ -14,13 +14,27 @@ import (
 	"github.com/outboxrelay/outbox/pgstore"
 )
 
-// withStore loads the configuration and calls do with a store that nobody relays from.
+// withStore loads the configuration and calls do with a store in PostgreSQL that nobody relays from.
 func (a *app) withStore(cmd *cobra.Command, do func(ctx context.Context, c *config, store *pgstore.Store) error) error {
 	c, err := a.load(cmd)
 	if err != nil {
 		return err
 	}
 	store, closeStore, err := c.openStore(cmd.Context(), slog.New(slog.NewTextHandler(io.Discard, nil)))
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+	return do(cmd.Context(), c, store)
+}
+
+// withOutbox is withStore for an outbox of either kind.
+func (a *app) withOutbox(cmd *cobra.Command, do func(ctx context.Context, c *config, store outboxStore) error) error {
+	c, err := a.load(cmd)
+	if err != nil {
+		return err
+	}
+	store, closeStore, err := c.openOutbox(cmd.Context(), false, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	if err != nil {
 		return err
 	}
@@ -51,6 +65,7 @@ type relayJSON struct {
 	PID              int              `json:"pid"`
 	Version          string           `json:"version"`
 	Engine           string           `json:"engine"`
+	Settings         string           `json:"settings,omitempty"` // a digest
 	Live             bool             `json:"live"`
 	StartedAt        time.Time        `json:"started_at"`
 	SeenSeconds      float64          `json:"seen_seconds"`
@@ -69,7 +84,7 @@ type laneJSON struct {
 }
 
 func newRelay(r outbox.RelayStatus) relayJSON {
-	j := relayJSON{r.ID.String(), r.Host, r.PID, r.Version, r.Engine, r.Live, utc(r.StartedAt), round(r.Seen),
+	j := relayJSON{r.ID.String(), r.Host, r.PID, r.Version, r.Engine, r.Settings, r.Live, utc(r.StartedAt), round(r.Seen),
 		round(r.LeaseLeft), r.InFlight, []laneJSON{}, r.Counters}
 	for _, l := range r.Lanes {
 		topics := []string{}

@@ -78,7 +78,7 @@ func (a *app) load(cmd *cobra.Command) (*config, error) {
 }
 
 func newConfig() *config {
-	return &config{given: map[string]given{}, logFormat: "text",
+	return &config{given: map[string]given{}, logFormat: "text", admin: adminDefault,
 		to: destination{name: defaultDestination, options: map[string]string{}}}
 }
 

@@ -38,10 +38,16 @@ type result struct {
 	out, err string
 }
 
+// noAdmin keeps relays that are not asked anything from the default address of probes.
+const noAdmin = "OUTBOX_ADMIN_LISTEN=off"
+
 // call runs the program in this process.
 func call(t *testing.T, env []string, args ...string) result {
 	t.Helper()
 	var out, err bytes.Buffer
+	if args[0] == "run" {
+		env = append([]string{noAdmin}, env...)
+	}
 	code := run(t.Context(), args, env, &out, &err)
 	return result{code, out.String(), err.String()}
 }

@@ -52,7 +52,9 @@ func relayIn(t *testing.T, args ...string) relaying {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := relaying{&lockedBuffer{}, &lockedBuffer{}}
 	ended := make(chan int, 1)
-	go func() { ended <- run(ctx, append([]string{"run", "--to=stdout:"}, args...), nil, r.out, r.log) }()
+	go func() {
+		ended <- run(ctx, append([]string{"run", "--to=stdout:"}, args...), []string{noAdmin}, r.out, r.log)
+	}()
 	t.Cleanup(func() {
 		cancel()
 		if code := <-ended; code != exitDone {

@@ -49,7 +49,7 @@ routes:
 	defer cancel()
 	out, log := &lockedBuffer{}, &lockedBuffer{}
 	ended := make(chan int)
-	go func() { ended <- run(ctx, []string{"run"}, env, out, log) }()
+	go func() { ended <- run(ctx, []string{"run"}, append(env, noAdmin), out, log) }()
 	for _, topic := range []string{"orders.created", "billing.due", "other"} {
 		call(t, env, "publish", "--topic", topic).want(t, exitDone)
 	}
@@ -119,7 +119,7 @@ func startAt(t *testing.T, stdin io.Reader, stdout io.Writer, args ...string) *p
 		t.Fatal(err)
 	}
 	p := &program{exec.Command(exe, args...), &lockedBuffer{}}
-	p.Env = append(os.Environ(), envProgram+"=1")
+	p.Env = append(os.Environ(), envProgram+"=1", noAdmin)
 	p.Stdin, p.Stdout, p.Stderr = stdin, stdout, p.log
 	if err := p.Start(); err != nil {
 		t.Fatal(err)

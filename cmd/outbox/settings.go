@@ -43,7 +43,7 @@ func (s *setting) flag() string {
 // settings are all scalars, in the order of the documentation.
 func settings() []setting {
 	list := []setting{
-		{key: "database.url", secret: true, usage: "PostgreSQL URL or connection string", set: text(func(c *config) *string { return &c.database.text })},
+		{key: "database.url", secret: true, usage: "PostgreSQL URL or connection string, or sqlite: and the path of a file", set: text(func(c *config) *string { return &c.database.text })},
 		{key: "database.url_file", usage: "file that holds it, read again at each connect", set: path(func(c *config) *secret { return &c.database })},
 		{key: "database.listen_url", secret: true, usage: "direct connection for notifications and replication, when database.url leads through a pooler", set: text(func(c *config) *string { return &c.listen.text })},
 		{key: "database.listen_url_file", usage: "file that holds it, read again at each connect", set: path(func(c *config) *secret { return &c.listen })},
@@ -79,6 +79,8 @@ func relaySettings() []setting {
 		{key: "disable_relay", def: "false", scope: scopeRelay, boolean: true, usage: "deliver nothing", set: relay("disable_relay")},
 		{key: "settle_sync", def: "on", scope: scopeRelay, usage: "durability of settling: on, or off to commit it asynchronously", set: setSettleSync},
 		{key: "max_payload", def: "1MiB", scope: scopePublish, usage: "largest payload that is published, at most 64MiB", set: size(func(c *config, n int64) { c.store.MaxPayload = int(n) })},
+		{key: "sample_interval", def: "15s", scope: scopeRelay, usage: "how often one of the relays looks how much waits, for metrics", set: relay("sample_interval")},
+		{key: "admin.listen", def: adminDefault, scope: scopeRelay, usage: "address of probes and metrics, host:port, or off", set: setAdmin},
 		{key: "log.level", def: "info", scope: scopeRelay, usage: "debug, info, warn or error", set: setLogLevel},
 		{key: "log.format", def: "text", scope: scopeRelay, usage: "text or json", set: choice(func(c *config) *string { return &c.logFormat }, "text", "json")},
 	}

@@ -28,6 +28,7 @@ func engines() []Engine {
 	return []Engine{
 		{"poll", func(s *Server) (Backend, error) { return s, nil }},
 		{"wal", func(s *Server) (Backend, error) { return streaming{s}, nil }},
+		{"sqlite", func(*Server) (Backend, error) { return openSQLite() }},
 	}
 }
 

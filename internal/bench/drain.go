@@ -27,6 +27,7 @@ type Drain struct {
 	To      Target                                              // default nowhere
 	Hold    HoldFunc                                            // what is open meanwhile
 	Memory  bool                                                // adds figures of this process's memory
+	Hooks   outbox.Hooks                                        // of the relays
 }
 
 // Drain measures from the start of the relays to the settlement of the last message.
@@ -62,7 +63,7 @@ func (b *Bed) drain(ctx context.Context, run Drain, t *Tally, w *Wire, release f
 	if err != nil {
 		return Usage{}, 0, errors.Join(err, release())
 	}
-	f, err := StartFleet(ctx, b.backend.Stores, FleetConfig{Relays: cmp.Or(run.Relays, 1), Route: run.route(t), Notify: pgstore.NotifyPublish, Tally: t, Wire: w})
+	f, err := StartFleet(ctx, b.backend.Stores, FleetConfig{Relays: cmp.Or(run.Relays, 1), Route: run.route(t), Notify: pgstore.NotifyPublish, Tally: t, Wire: w, Hooks: run.Hooks})
 	if err != nil {
 		return Usage{}, 0, errors.Join(m.Abandon(err), release())
 	}

@@ -31,6 +31,7 @@ type FleetConfig struct {
 	Notify pgstore.NotifyMode
 	Tally  *Tally
 	Wire   *Wire
+	Hooks  outbox.Hooks // beside the tally's
 }
 
 // Fleet is a number of relays in this process, each with a store and a pool of its own.
@@ -71,7 +72,7 @@ func (f *Fleet) add(ctx context.Context, stores Stores, cfg FleetConfig) error {
 		return err
 	}
 	f.ends = append(f.ends, end)
-	relay, err := outbox.NewRelay(store, []outbox.Route{cfg.Route}, &outbox.Config{Logger: warnings(), Hooks: cfg.Tally.Hooks()})
+	relay, err := outbox.NewRelay(store, []outbox.Route{cfg.Route}, &outbox.Config{Logger: warnings(), Hooks: outbox.JoinHooks(cfg.Tally.Hooks(), cfg.Hooks)})
 	if err != nil {
 		return err
 	}

@@ -42,6 +42,9 @@ func Run(ctx context.Context, scenarios []Scenario, args []string, out, log io.W
 	if err != nil {
 		return err
 	}
+	if c, ok := backend.(io.Closer); ok {
+		defer func() { err = errors.Join(err, c.Close()) }()
+	}
 	stopProfile, err := startProfile(o.cpuProfile)
 	if err != nil {
 		return err

@@ -2,21 +2,12 @@ package demo
 
 import (
 	"context"
-	_ "embed"
 	"errors"
-	"fmt"
 	"hash/fnv"
 	"sync"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/outboxrelay/outbox"
-	"github.com/outboxrelay/outbox/pgstore"
 )
-
-//go:embed queries/insert_order.sql
-var insertOrderSQL string
 
 const (
 	writers = 4
@@ -28,12 +19,10 @@ const (
 // application commits orders, each with its message in the same transaction. Messages of one key are committed by one
 // writer, one after another: so the order of publishing is known.
 type application struct {
-	pool      *pgxpool.Pool
-	publisher *pgstore.Publisher
-	insertSQL string
-	ledger    *ledger
-	message   func(i int) outbox.Message
-	total     int
+	database database
+	ledger   *ledger
+	message  func(i int) outbox.Message
+	total    int
 
 	ctx      context.Context
 	fail     context.CancelCauseFunc
@@ -43,18 +32,14 @@ type application struct {
 }
 
 // startApplication starts the writers, which wait for release. end must be called.
-func startApplication(ctx context.Context, s *services, l *ledger, cfg *Config) (*application, error) {
-	publisher, err := pgstore.NewPublisher(&pgstore.PublishConfig{Schema: s.name, MaxPayload: outbox.MaxPayloadCeiling})
-	if err != nil {
-		return nil, err
-	}
-	a := &application{pool: s.pool, publisher: publisher, insertSQL: s.sql(insertOrderSQL), ledger: l, message: cfg.Message, total: cfg.Count}
+func startApplication(ctx context.Context, s *services, l *ledger, cfg *Config) *application {
+	a := &application{database: s.database, ledger: l, message: cfg.Message, total: cfg.Count}
 	a.ctx, a.fail = context.WithCancelCause(ctx)
 	for i := range a.queues {
 		a.queues[i] = make(chan int, a.total)
 		a.running.Go(func() { a.write(a.queues[i]) })
 	}
-	return a, nil
+	return a
 }
 
 // release lets the writers go on with up to n orders more.
@@ -109,31 +94,15 @@ var errDeclined = errors.New("declined")
 func (a *application) order(i int) error {
 	m := a.message(i)
 	if i%tenDeclined == declinedOne%tenDeclined {
-		id, err := a.transaction(i, m, errDeclined)
+		id, err := a.database.transaction(a.ctx, i, m, errDeclined)
 		if !errors.Is(err, errDeclined) {
 			return err
 		}
 		a.ledger.rollBack(id, &m)
 	}
-	id, err := a.transaction(i, m, nil)
+	id, err := a.database.transaction(a.ctx, i, m, nil)
 	if err == nil {
 		a.ledger.commit(id, &m)
 	}
 	return err
-}
-
-// transaction inserts an order and its message, and commits unless there is an outcome.
-func (a *application) transaction(i int, m outbox.Message, outcome error) (id outbox.ID, err error) {
-	err = pgx.BeginFunc(a.ctx, a.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(a.ctx, a.insertSQL, i+1, m.Key); err != nil {
-			return fmt.Errorf("insert order %d: %w", i+1, err)
-		}
-		receipts, err := a.publisher.Publish(a.ctx, tx, m)
-		if err != nil {
-			return fmt.Errorf("order %d: %w", i+1, err)
-		}
-		id = receipts[0].ID
-		return outcome
-	})
-	return id, err
 }

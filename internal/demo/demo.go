@@ -16,7 +16,7 @@ import (
 type Config struct {
 	Program  string                     // executable of this program, for the relays
 	Env      []string                   // of the relays; settings of outbox in it are left out
-	Database string                     // URL of an existing database; empty: a private server
+	Database string                     // URL of an existing database, or PrivateSQLite; empty: a private one
 	To       string                     // URL of an existing NATS server; empty: a private one
 	Count    int                        // transactions to commit
 	Message  func(i int) outbox.Message // the message of each, from 0; called from several goroutines
@@ -32,6 +32,7 @@ type Result struct {
 	Takeover       time.Duration // from the kill until another relay had them
 	Took           time.Duration // all of it
 	Private        bool          // private services, which are gone
+	Database       string        // its kind
 }
 
 // demo is one run.
@@ -53,12 +54,13 @@ func Run(ctx context.Context, cfg Config) (_ Result, err error) {
 	began := time.Now()
 	d := &demo{cfg: &cfg, progress: newProgress(cfg.Progress), ledger: newLedger()}
 	defer d.progress.clear()
-	d.result.Private = cfg.Database == "" && cfg.To == ""
+	d.result.Private = (cfg.Database == "" || cfg.Database == PrivateSQLite) && cfg.To == ""
 	if d.services, err = openServices(ctx, &cfg); err != nil {
 		return d.result, err
 	}
 	defer func() { err = errors.Join(err, d.services.close(ctx)) }()
-	d.progress.say("PostgreSQL and NATS are there; schema and stream %s are made", d.services.name)
+	d.result.Database = d.services.database.kind()
+	d.progress.say("%s and NATS are there; the outbox and the stream %s are made", d.result.Database, d.services.name)
 	if err := d.play(ctx); err != nil {
 		return d.result, err
 	}
@@ -72,9 +74,7 @@ func Run(ctx context.Context, cfg Config) (_ Result, err error) {
 
 // play runs the application and the relays until nothing is left to deliver.
 func (d *demo) play(ctx context.Context) (err error) {
-	if d.app, err = startApplication(ctx, d.services, d.ledger, d.cfg); err != nil {
-		return err
-	}
+	d.app = startApplication(ctx, d.services, d.ledger, d.cfg)
 	defer d.app.end()
 	defer func() {
 		if d.relay != nil {
@@ -100,11 +100,11 @@ func (d *demo) play(ctx context.Context) (err error) {
 // interrupt kills a relay that has delivered messages and not settled them, and starts another. A relay would be too
 // fast for that moment to be seen: it is kept from settling.
 func (d *demo) interrupt(ctx context.Context) (err error) {
-	hold, err := d.services.holdSettling(ctx)
+	release, err := d.services.database.holdSettling(ctx)
 	if err != nil {
 		return fmt.Errorf("hold the settling: %w", err)
 	}
-	defer func() { err = errors.Join(err, hold.Rollback(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, release(context.WithoutCancel(ctx))) }()
 	if err := d.start(); err != nil {
 		return err
 	}
@@ -138,14 +138,7 @@ func (d *demo) kill(ctx context.Context) (err error) {
 	r.kill()
 	d.killedPID, d.killedAt = r.pid(), time.Now()
 	d.relay = nil
-	if err := d.services.endSessions(ctx, r.name); err != nil {
-		return fmt.Errorf("sessions of the killed relay: %w", err)
-	}
-	err = d.until(ctx, func(ctx context.Context) (bool, error) {
-		n, err := d.services.sessions(ctx, r.name)
-		return n == 0, err
-	})
-	if err != nil {
+	if err := d.services.database.endSessions(ctx, r.name); err != nil {
 		return fmt.Errorf("sessions of the killed relay: %w", err)
 	}
 	d.result.KilledInFlight, err = d.services.held(ctx, d.killedPID)
@@ -176,7 +169,7 @@ func (d *demo) drained(ctx context.Context) (bool, error) {
 			d.progress.say("relay %d has them, %.1f s after the kill", d.result.Relays, d.result.Takeover.Seconds())
 		}
 	}
-	depths, err := d.services.store.Depths(ctx)
+	depths, err := d.services.database.outbox().Depths(ctx)
 	d.result.Dead = depths.Dead.Messages
 	return d.app.idle() && depths.Empty(), err
 }

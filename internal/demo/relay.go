@@ -28,9 +28,10 @@ type relay struct {
 // startRelay runs this program's relay.
 func startRelay(cfg *Config, s *services, number int) (*relay, error) {
 	r := &relay{number: number, name: fmt.Sprintf("%s_relay_%d", s.name, number), ended: make(chan struct{})}
-	r.cmd = exec.Command(cfg.Program, "run", "--database-schema="+s.name, "--database-migrate=check", "--stream="+s.name,
+	r.cmd = exec.Command(cfg.Program, "run", "--database-schema="+s.database.schema(), "--database-migrate=check", "--stream="+s.name,
 		"--subject="+s.name+".{topic}", "--lease="+lease.String(), "--drain-timeout=5s")
-	r.cmd.Env = relayEnv(cfg.Env, "OUTBOX_DATABASE_URL="+s.database, "OUTBOX_TO="+s.to, "PGAPPNAME="+r.name)
+	r.cmd.Env = relayEnv(cfg.Env, "OUTBOX_DATABASE_URL="+s.database.url(), "OUTBOX_TO="+s.to, "PGAPPNAME="+r.name,
+		"OUTBOX_ADMIN_LISTEN=off") // two of them would want the same address
 	r.cmd.Stdout, r.cmd.Stderr = &r.log, &r.log
 	r.cmd.SysProcAttr = procAttr()
 	started := make(chan error)

@@ -36,7 +36,7 @@ func (r *Result) Report() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("What was done")
-	line("  An application committed %d orders in PostgreSQL, each with its message in the same transaction.", r.Committed)
+	line("  An application committed %d orders in %s, each with its message in the same transaction.", r.Committed, r.Database)
 	line("  %d other transactions were rolled back after they had inserted their message.", r.RolledBack)
 	line("  A relay delivered to NATS JetStream until it was killed (SIGKILL) with %d messages in flight.", r.KilledInFlight)
 	line("  Another one had them %.1f s later, when the lease of the first was over, and delivered the rest.", r.Takeover.Seconds())
@@ -63,8 +63,16 @@ func (r *Result) Report() string {
 	}
 	line("")
 	line("%s in %.1f s.%s\n", r.judgement(), r.Took.Seconds(), r.remains())
-	b.WriteString(nextSteps)
+	b.WriteString(r.nextSteps())
 	return b.String()
+}
+
+// nextSteps are with the kind of database that was shown.
+func (r *Result) nextSteps() string {
+	if r.Database == sqliteKind {
+		return strings.ReplaceAll(nextSteps, "postgres://localhost/shop", PrivateSQLite+"shop.db")
+	}
+	return nextSteps
 }
 
 func (r *Result) judgement() string {
@@ -76,7 +84,7 @@ func (r *Result) judgement() string {
 
 func (r *Result) remains() string {
 	if r.Private {
-		return " The private PostgreSQL and NATS are gone again."
+		return " The private " + r.Database + " and NATS are gone again."
 	}
-	return " Schema and stream of the demo are removed again."
+	return " What the demo made in existing services is removed again."
 }

@@ -3,60 +3,38 @@ package demo
 import (
 	"context"
 	"crypto/rand"
-	_ "embed"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/outboxrelay/outbox/internal/devservices"
 	"github.com/outboxrelay/outbox/internal/devservices/natsdev"
 	"github.com/outboxrelay/outbox/internal/devservices/pgdev"
-	"github.com/outboxrelay/outbox/pgstore"
-)
-
-var (
-	//go:embed queries/create_orders.sql
-	createOrdersSQL string
-	//go:embed queries/drop_schema.sql
-	dropSchemaSQL string
-	//go:embed queries/sessions.sql
-	sessionsSQL string
-	//go:embed queries/lock_messages.sql
-	lockMessagesSQL string
-	//go:embed queries/end_sessions.sql
-	endSessionsSQL string
 )
 
 // closePatience bounds the end of the services.
 const closePatience = 20 * time.Second
 
 // services are the database and the broker, private ones or existing ones, and what the demo makes in them: a schema
-// and a stream of its own, both with the same name.
+// and a stream of its own, both with the same name; in a private SQLite file the usual tables.
 type services struct {
 	name     string
-	database string // URL
+	database database
 	to       string // URL
-
-	pool   *pgxpool.Pool
-	store  *pgstore.Store
-	stream jetstream.Stream
+	stream   jetstream.Stream
 
 	closers []func(context.Context) error // in the order of opening
 }
 
 // openServices starts or connects to everything. After an error nothing is left; otherwise close must be called.
 func openServices(ctx context.Context, cfg *Config) (*services, error) {
-	s := &services{name: "outbox_demo_" + strings.ToLower(rand.Text()[:8]), database: cfg.Database, to: cfg.To}
-	for _, open := range []func(context.Context) error{s.startPostgres, s.startNATS, s.makeSchema, s.makeStream} {
+	s := &services{name: "outbox_demo_" + strings.ToLower(rand.Text()[:8]), to: cfg.To}
+	openDatabase := func(ctx context.Context) error { return s.openDatabase(ctx, cfg.Database) }
+	for _, open := range []func(context.Context) error{openDatabase, s.startNATS, s.makeStream} {
 		if err := open(ctx); err != nil {
 			return nil, errors.Join(err, s.close(ctx))
 		}
@@ -77,25 +55,26 @@ func (s *services) close(ctx context.Context) error {
 
 func (s *services) onClose(end func(context.Context) error) { s.closers = append(s.closers, end) }
 
-// sql puts the schema's name into a statement.
-func (s *services) sql(text string) string {
-	return strings.NewReplacer("demo.", s.name+".", "demo cascade", s.name+" cascade").Replace(text)
-}
+// PrivateSQLite as Config.Database is a private SQLite file, also where PostgreSQL is installed.
+const PrivateSQLite = "sqlite:"
 
-func (s *services) startPostgres(ctx context.Context) error {
-	if s.database != "" {
-		return nil
-	}
-	server, err := pgdev.Start(ctx, pgdev.Config{})
-	if errors.Is(err, devservices.ErrNotInstalled) {
-		return fmt.Errorf("%w; the demo takes one by --database", err)
-	}
-	if err != nil {
+// openDatabase opens the database of the URL. Without one it is a private PostgreSQL server where PostgreSQL is
+// installed, and a SQLite file elsewhere.
+func (s *services) openDatabase(ctx context.Context, url string) (err error) {
+	if url == PrivateSQLite || url == "" && !pgdev.Installed() {
+		s.database, err = openSQLite(ctx, s.onClose)
 		return err
 	}
-	s.database = server.URL("postgres")
-	s.onClose(func(context.Context) error { return server.Close() })
-	return nil
+	if url == "" {
+		server, err := pgdev.Start(ctx, pgdev.Config{})
+		if err != nil {
+			return err
+		}
+		url = server.URL("postgres")
+		s.onClose(func(context.Context) error { return server.Close() })
+	}
+	s.database, err = openPostgres(ctx, url, s.name, s.onClose)
+	return err
 }
 
 func (s *services) startNATS(context.Context) error {
@@ -108,39 +87,6 @@ func (s *services) startNATS(context.Context) error {
 	}
 	s.to = server.URL()
 	s.onClose(func(context.Context) error { return server.Close() })
-	return nil
-}
-
-func (s *services) makeSchema(ctx context.Context) error {
-	cfg, err := pgxpool.ParseConfig(s.database)
-	if err != nil {
-		return errors.New("--database is no PostgreSQL URL or connection string")
-	}
-	const watching = 3
-	cfg.MaxConns = writers + watching
-	if s.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
-		return fmt.Errorf("connect to PostgreSQL: %w", err)
-	}
-	s.onClose(func(context.Context) error { s.pool.Close(); return nil })
-	if err := s.pool.Ping(ctx); err != nil {
-		return err // says where
-	}
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	if s.store, err = pgstore.New(s.pool, &pgstore.Config{Schema: s.name, Logger: log}); err != nil {
-		return err
-	}
-	s.onClose(func(context.Context) error { s.store.Close(); return nil })
-	s.onClose(func(ctx context.Context) error { return s.exec(ctx, dropSchemaSQL) })
-	if err := s.store.Migrate(ctx); err != nil {
-		return fmt.Errorf("make the outbox: %w", err)
-	}
-	return s.exec(ctx, createOrdersSQL)
-}
-
-func (s *services) exec(ctx context.Context, sql string) error {
-	if _, err := s.pool.Exec(ctx, s.sql(sql)); err != nil {
-		return fmt.Errorf("schema %s: %w", s.name, err)
-	}
 	return nil
 }
 
@@ -181,35 +127,11 @@ func (s *services) arrived(ctx context.Context) (int64, error) {
 
 // held counts the unsettled messages of a relay's process, as the database lists them.
 func (s *services) held(ctx context.Context, pid int) (n int64, err error) {
-	relays, err := s.store.Relays(ctx)
+	relays, err := s.database.outbox().Relays(ctx)
 	for _, r := range relays {
 		if r.PID == pid {
 			n += r.InFlight
 		}
 	}
 	return n, err
-}
-
-// sessions counts the database sessions of that name.
-func (s *services) sessions(ctx context.Context, application string) (n int, err error) {
-	err = s.pool.QueryRow(ctx, sessionsSQL, application).Scan(&n)
-	return n, err
-}
-
-// holdSettling keeps relays from settling what is committed so far, until the returned transaction ends.
-func (s *services) holdSettling(ctx context.Context) (pgx.Tx, error) {
-	tx, err := s.pool.Begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := tx.Exec(ctx, s.sql(lockMessagesSQL)); err != nil {
-		return nil, errors.Join(err, tx.Rollback(ctx))
-	}
-	return tx, nil
-}
-
-// endSessions ends the database sessions of that name.
-func (s *services) endSessions(ctx context.Context, application string) error {
-	_, err := s.pool.Exec(ctx, endSessionsSQL, application)
-	return err
 }

@@ -49,3 +49,26 @@ func TestRelayKilledAtEachStep(t *testing.T) {
 		})
 	}
 }
+
+// TestEffectsKilledAroundTheCommit: the process dies when its handler has settled and not committed, or has committed and
+// its relay does not know yet.
+func TestEffectsKilledAroundTheCommit(t *testing.T) {
+	for _, point := range []string{"effect.settled", "effect.committed"} {
+		t.Run(point, func(t *testing.T) {
+			db := newDatabase(t)
+			h := crashtest.New(t)
+			db.publishEffects(t, 20, 3)
+			p := plan{URL: db.url, Lease: time.Second, Slots: 5}
+			first := h.Start("applier", crashtest.Options{Env: p.env(), Failpoint: point + ":5"})
+			first.Await(failpoint.Reached(point))
+			first.Kill()
+			second := h.Start("applier", crashtest.Options{Env: p.env()})
+			db.drained(t, time.Minute)
+			second.Await("ready")
+			second.Terminate()
+			if err := db.appliedOnce(20); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

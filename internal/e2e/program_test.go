@@ -45,6 +45,7 @@ func newProgram(t *testing.T, args ...string) *program {
 		t.Fatalf("build the program: %v", built.err)
 	}
 	p := &program{Cmd: exec.Command(filepath.Join(built.dir, "outbox"), args...)}
+	p.Env = append(os.Environ(), "OUTBOX_ADMIN_LISTEN=off")
 	p.Stderr = p
 	return p
 }

@@ -42,14 +42,16 @@ func strangeCalls(t *testing.T, text string) (calls int, problems []string) {
 }
 
 var (
-	fenced   = regexp.MustCompile("(?ms)^```(?:sh)?\n(.*?)^```$")
+	fenced   = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
 	indented = regexp.MustCompile(`(?m)^    .*$`)
 )
 
 // blocks are the parts of a document that are typed in a shell.
 func blocks(text string) (found []string) {
 	for _, match := range fenced.FindAllStringSubmatch(text, -1) {
-		found = append(found, match[1])
+		if match[1] == "" || match[1] == "sh" {
+			found = append(found, match[2])
+		}
 	}
 	return append(found, indented.FindAllString(text, -1)...)
 }

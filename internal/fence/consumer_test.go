@@ -113,6 +113,13 @@ func TestConsumerRequirements(t *testing.T) {
 			t.Errorf("go.sum of a consumer comes to name %s", path)
 		}
 	}
+	// The driver for SQLite is the program's own choice, and PostgreSQL's client no part of it.
+	requires, _ = consumer(t, module, module+"/sqlitestore")
+	for _, path := range requires {
+		if path != module && path != "github.com/google/uuid" {
+			t.Errorf("go.mod of a consumer of sqlitestore comes to require %s", path)
+		}
+	}
 	// That an import would be seen is shown by one that is not allowed.
 	requires, sums = consumer(t, module, "github.com/lib/pq")
 	if !slices.Contains(requires, "github.com/lib/pq") || !slices.ContainsFunc(sums, isUnwanted) {

@@ -2,9 +2,11 @@ package fence
 
 import (
 	"fmt"
+	"net"
 	"path"
 	"reflect"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -28,8 +30,8 @@ type (
 		Spec       deployment
 	}
 	metadata struct {
-		Name   string
-		Labels map[string]string
+		Name                string
+		Labels, Annotations map[string]string
 	}
 	deployment struct {
 		Replicas int
@@ -77,6 +79,10 @@ type (
 			Path     string `yaml:"mountPath"`
 			ReadOnly bool   `yaml:"readOnly"`
 		} `yaml:"volumeMounts"`
+		Ports []struct {
+			Name string
+			Port int `yaml:"containerPort"`
+		}
 		Readiness *probe `yaml:"readinessProbe"`
 		Liveness  *probe `yaml:"livenessProbe"`
 		Resources struct {
@@ -89,11 +95,10 @@ type (
 		} `yaml:"securityContext"`
 	}
 	probe struct {
-		Exec      struct{ Command []string }
-		Delay     int `yaml:"initialDelaySeconds"`
-		Period    int `yaml:"periodSeconds"`
-		Timeout   int `yaml:"timeoutSeconds"`
-		Threshold int `yaml:"failureThreshold"`
+		HTTP      struct{ Path, Port string } `yaml:"httpGet"`
+		Period    int                         `yaml:"periodSeconds"`
+		Timeout   int                         `yaml:"timeoutSeconds"`
+		Threshold int                         `yaml:"failureThreshold"`
 	}
 	volume struct {
 		Name      string
@@ -139,6 +144,7 @@ func kubernetesProblems(t *testing.T, text string) (problems []string) {
 		problems = append(problems, "the configuration is not that of "+sampleFile)
 	}
 	problems = append(problems, podProblems(spec.Template.Spec)...)
+	problems = append(problems, adminProblems(spec.Template.Spec.Containers[0], spec.Template.Metadata.Annotations["prometheus.io/port"])...)
 	files, missing := mounted(objects)
 	w := workloadOf(spec.Template.Spec, files)
 	missing = append(missing, w.setSecrets(spec.Template.Spec.Containers[0].Env, objects["Secret"])...)
@@ -200,11 +206,6 @@ func workloadOf(p pod, files map[string]string) workload {
 	for _, e := range c.Env {
 		w.env[e.Name] = e.Value
 	}
-	for _, probe := range []*probe{c.Readiness, c.Liveness} {
-		if probe != nil {
-			w.probes = append(w.probes, probe.Exec.Command)
-		}
-	}
 	return w
 }
 
@@ -225,11 +226,40 @@ func podProblems(p pod) (problems []string) {
 	check(c.Resources.Requests["memory"] != "" && c.Resources.Limits["memory"] != "", "the container has no bounds of memory")
 	check(c.Readiness != nil && c.Liveness != nil, "a probe is missing")
 	for _, probe := range []*probe{c.Readiness, c.Liveness} {
-		// The probe connects to the database; the default of one second is too short for that.
-		check(probe == nil || probe.Timeout >= 5 && probe.Timeout <= probe.Period, "a probe has no time, or more than its period")
+		check(probe == nil || probe.Timeout >= 2 && probe.Timeout <= probe.Period, "a probe has no time, or more than its period")
 	}
 	if c.Readiness != nil && c.Liveness != nil {
-		check(c.Liveness.Delay+c.Liveness.Period*c.Liveness.Threshold >= 600, "the relay is restarted when the database is away for minutes")
+		check(c.Readiness.HTTP.Path == "/readyz", "the readiness probe asks something else")
+		check(c.Liveness.HTTP.Path == "/livez", "the liveness probe asks something else: it must not depend on the database")
+		// The relay's own watch may be late for 30 s.
+		check(c.Liveness.Period*c.Liveness.Threshold >= 60, "the relay is restarted too soon")
+	}
+	return problems
+}
+
+// adminProblems compares the port that probes and scrapes go to with the setting.
+func adminProblems(c container, annotated string) (problems []string) {
+	listen := ""
+	for _, e := range c.Env {
+		if e.Name == "OUTBOX_ADMIN_LISTEN" {
+			listen = e.Value
+		}
+	}
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil || host == "127.0.0.1" || host == "localhost" {
+		return []string{fmt.Sprintf("probes from outside do not reach admin.listen %q", listen)}
+	}
+	if annotated != "" && annotated != port {
+		problems = append(problems, fmt.Sprintf("scrapes go to port %s, admin.listen is %q", annotated, listen))
+	}
+	for _, probe := range []*probe{c.Readiness, c.Liveness} {
+		leads := probe == nil
+		for _, p := range c.Ports {
+			leads = leads || p.Name == probe.HTTP.Port && strconv.Itoa(p.Port) == port
+		}
+		if !leads {
+			problems = append(problems, fmt.Sprintf("the port of a probe is not that of admin.listen %q", listen))
+		}
 	}
 	return problems
 }
@@ -248,11 +278,16 @@ func TestKubernetes(t *testing.T) {
 		fault{"name: AMQP_URL", "name: AMQP", "the variable AMQP_URL is not set"},
 		fault{"key: amqp-url", "key: url", "a secret that is not there"},
 		fault{"name: NATS_URL", "name: NATS", "the variable NATS_URL is not set"},
-		fault{`command: ["outbox", "health"]`, `command: ["outbox", "ready"]`, "is not outbox health"},
-		fault{`command: ["outbox", "health"]`, `command: ["outbox", "health", "--wait"]`, "unknown flag: --wait"},
+		fault{"path: /readyz", "path: /livez", "the readiness probe"},
+		fault{"path: /livez", "path: /readyz", "the liveness probe"},
+		fault{"containerPort: 9187", "containerPort: 8080", "the port of a probe"},
+		fault{"port: admin", "port: http", "the port of a probe"},
+		fault{`":9187"`, `"127.0.0.1:9187"`, "do not reach"},
+		fault{"OUTBOX_ADMIN_LISTEN", "OUTBOX_ADMIN", "OUTBOX_ADMIN: there is no such setting"},
+		fault{`prometheus.io/port: "9187"`, `prometheus.io/port: "80"`, "scrapes go to port 80"},
 		fault{"livenessProbe", "readinessProbe", "already defined"},
-		fault{"failureThreshold: 20", "failureThreshold: 3", "away for minutes"},
-		fault{"timeoutSeconds: 5", "timeoutSeconds: 1", "no time"},
+		fault{"failureThreshold: 6", "failureThreshold: 3", "too soon"},
+		fault{"timeoutSeconds: 2", "timeoutSeconds: 1", "no time"},
 		fault{"runAsUser: 65532", "runAsUser: 0", "as root"},
 		fault{"runAsNonRoot: true", "runAsNonRoot: false", "as root"},
 		fault{"fsGroup: 65532", "fsGroup: 1", "cannot read"},

@@ -26,7 +26,7 @@ type names struct {
 func ourNames(t *testing.T) names {
 	t.Helper()
 	n := names{golang: map[string]bool{}, sql: map[string]bool{}, header: read(t, "../../natssink/message.go"), asked: map[string]string{}}
-	for name, dir := range map[string]string{"outbox": ".", "pgstore": "pgstore", "natssink": "natssink", "rabbitsink": "rabbitsink", "outboxtest": "outboxtest"} {
+	for name, dir := range map[string]string{"outbox": ".", "pgstore": "pgstore", "natssink": "natssink", "rabbitsink": "rabbitsink", "outboxtest": "outboxtest", "otelhook": "otelhook"} {
 		paths, _ := filepath.Glob(filepath.Join("../..", dir, "*.go"))
 		for _, path := range paths {
 			if !strings.HasSuffix(path, "_test.go") {

@@ -85,9 +85,10 @@ func (c *checker) takenOver(m *message, s *settlement) {
 		return
 	}
 	// Once a message is over, nobody else can get it. One that comes again is got by others as soon as the
-	// settlement is committed, which is before its answer is logged.
+	// settlement is committed, which is before its answer is logged. And a first request may have failed, and then the
+	// other have ended the message, which is what the repeated one was told.
 	limit := s.since()
-	if s.ends() {
+	if s.ends() && !s.answer.Repeated {
 		limit = s.answer.At
 	}
 	for _, d := range m.deliveries {

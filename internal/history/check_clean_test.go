@@ -25,6 +25,17 @@ p publish m1
 A begin m1
 A accept m1
 p commit m1`},
+		{name: "settled after a takeover that has ended it, as the answer to a repetition", lines: `
+p publish m1
+p commit m1
+A lease until=55
+B lease until=900
+A begin m1
+A accept m1
+B begin m1
+B accept m1
+B settled m1 outcome=delivered
+A settled m1 outcome=delivered since=65 repeated=1`},
 		{name: "rolled back, published again", lines: `
 p publish m1
 p rollback m1

@@ -82,6 +82,8 @@ func (e *Event) apply(t *testing.T, options map[string]string) {
 			e.Since = number(value)
 		case "until":
 			e.Until = number(value)
+		case "repeated":
+			e.Repeated = true
 		case "deferred":
 			e.Deferred = true
 		default:

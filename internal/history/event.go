@@ -85,6 +85,7 @@ type Event struct {
 	Since       int64  `json:"since,omitempty"`    // before the request whose answer this is; At if zero
 	Until       int64  `json:"until,omitempty"`    // end of the lease; of Publishing: before that the message does not expire
 	Deferred    bool   `json:"deferred,omitempty"` // scheduled: holds its key only once it was claimed
+	Repeated    bool   `json:"repeated,omitempty"` // of Settled: the message had ended when it was asked again, by the first request or by others
 	Detail      string `json:"detail,omitempty"`   // for the reader
 }
 

@@ -15,8 +15,15 @@ import (
 	"github.com/outboxrelay/outbox/internal/devservices"
 )
 
+// EnvDirs names the variable that replaces the folders of packages, as PATH lists them: with it, a test sees a machine
+// without PostgreSQL.
+const EnvDirs = "OUTBOX_TEST_POSTGRES_DIRS"
+
 // distributionDirs are where packages put PostgreSQL's server programs, which are not on PATH there.
 func distributionDirs() []string {
+	if dirs, set := os.LookupEnv(EnvDirs); set {
+		return filepath.SplitList(dirs)
+	}
 	return []string{
 		"/usr/lib/postgresql/*/bin",         // Debian, Ubuntu
 		"/usr/pgsql-*/bin",                  // PGDG on Red Hat

@@ -35,6 +35,7 @@ func (s *Store) Settle(ctx context.Context, outcomes []outbox.Outcome) ([]outbox
 		if answers[i] == outbox.SettledFenced {
 			e.Kind = history.Fenced
 		}
+		e.Repeated = answers[i] == outbox.SettledBefore
 		if answers[i] != outbox.SettledBefore || repeated[i] {
 			events = append(events, e)
 		}

@@ -16,6 +16,8 @@ create table outbox.claim (
     autovacuum_vacuum_cost_delay = 0
 );
 create index claim_token on outbox.claim (token);
+-- Unique for the relay's sake: taking a claim from it is an update of a key, which conflicts with FOR KEY SHARE.
+create unique index claim_owner on outbox.claim (id, relay);
 -- Trying to compress hashes costs more than the whole insert.
 alter table outbox.claim alter column seqs set storage external;
 alter table outbox.claim alter column keys set storage external;

@@ -129,8 +129,8 @@ begin
         select c.key, array_agg(c.seq) as seqs, min(c.seq) as lo, max(c.seq) as hi
         from cand c
         where c.key is not null and c.key not in (select b.key from blocked b)
-          and (v_many or (select count(*) from below) >= 2000
-               or c.key in (select b.key from below b) or c.key in (select k.key from unnest(p_known) k(key)))
+          and (v_many or c.key in (select k.key from unnest(p_keys || p_known) k(key))
+               or c.key in (select b.key from below b) or (select count(*) from below) >= 2000)
         group by c.key
     ),
     -- The first row of the key that is not in its place among the candidates. (A comparison of each with all would take

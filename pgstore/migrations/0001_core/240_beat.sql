@@ -16,9 +16,11 @@ create function outbox.beat(
     p_ahead    jsonb,     -- {"relay": beat}
     p_notify   boolean,
     p_host text, p_pid int, p_version text, p_engine text, p_lanes jsonb, p_digest text,
+    p_samples  boolean,
     p_streaming boolean, p_stream jsonb,
     out alive boolean,
-    out ahead jsonb
+    out ahead jsonb,
+    out now   timestamptz
 )
 language plpgsql volatile
 as $$
@@ -28,12 +30,13 @@ declare
     v_given  int;
     v_now    timestamptz := clock_timestamp();
 begin
+    now := v_now;
     perform outbox.plan_settings(), set_config('synchronous_commit', 'off', true);
     if p_beat = 0 then
         insert into outbox.relay (id, lease_until, lease, beat, host, pid, version, engine, destinations,
-            counters, faults, settings_digest)
+            counters, faults, settings_digest, samples)
         values (p_relay, v_now + p_lease, p_lease, 0, p_host, p_pid, p_version, p_engine,
-            outbox.lane_regexps(p_lanes), p_counters, p_faults, p_digest)
+            outbox.lane_regexps(p_lanes), p_counters, p_faults, p_digest, p_samples)
         on conflict (id) do nothing;
     end if;
     select r.beat into v_before from outbox.relay r where r.id = p_relay for update;
@@ -46,9 +49,12 @@ begin
         streaming = p_streaming, stream = p_stream
     where r.id = p_relay;
 
+    -- One that is locked is being settled, and has its turn at the next beat.
     update outbox.claim c set relay = null
-    where c.relay = p_relay and (c.beat < v_before or p_stopping)
-      and c.token <> all (coalesce(p_known, '{}'));
+    where c.id = any (array(
+        select g.id from outbox.claim g
+        where g.relay = p_relay and (g.beat < v_before or p_stopping) and g.token <> all (coalesce(p_known, '{}'))
+        for update skip locked));
     get diagnostics v_given = row_count;
     -- A stopping relay that names a token leaves a handler behind that ignores its end: the lease of that
     -- message is left to lapse.

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"strings"
+
+	_ "modernc.org/sqlite" // the driver sqlite
+
+	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/pgstore"
+	"github.com/outboxrelay/outbox/sqlitestore"
+)
+
+// outboxStore is an outbox of either kind, as far as the commands that work with both need it.
+type outboxStore interface {
+	outbox.Store
+	outbox.Inspector
+}
+
+const sqliteScheme = "sqlite:"
+
+// sqliteFile is the path of the SQLite file that database.url names; empty: it names something else.
+func (c *config) sqliteFile() (path string, err error) {
+	if !c.database.isSet() {
+		return "", nil
+	}
+	text, err := c.database.read()
+	if err != nil || !strings.HasPrefix(text, sqliteScheme) {
+		return "", err
+	}
+	if path = strings.TrimPrefix(text, sqliteScheme); path == "" || strings.HasPrefix(path, "//") || strings.HasPrefix(path, ":") {
+		return "", &failure{exitUsage, fmt.Errorf("database.url %q%s: must be sqlite: and the path of a file, such as sqlite:shop.db", mask(text), c.origin("database.url"))}
+	}
+	return path, nil
+}
+
+// refuseSQLite is for what works with PostgreSQL only.
+func (c *config) refuseSQLite() error {
+	path, err := c.sqliteFile()
+	if err != nil || path == "" {
+		return err
+	}
+	return failf(exitUsage, "this works with PostgreSQL only; with a SQLite file there are: run, migrate up, publish, status, relays, wait, health, keys, why, retry, redrive, discard, pause, resume")
+}
+
+// checkSQLite returns which settings are given that mean nothing with SQLite.
+func (c *config) checkSQLite() (found problems) {
+	path, err := c.sqliteFile()
+	if err != nil || path == "" {
+		return nil // told when it is opened
+	}
+	for _, key := range []string{"database.listen_url", "database.listen_url_file", "notify", "settle_sync"} {
+		if g, ok := c.given[key]; ok {
+			found = append(found, fmt.Sprintf("%s%s is for PostgreSQL, and database.url names a SQLite file", key, " ("+g.origin.text+")"))
+		}
+	}
+	return found
+}
+
+// openSQLite opens the file, and makes it if that is asked for. Each commit waits for the disk.
+func (c *config) openSQLite(path string, create bool, log *slog.Logger) (*sqlitestore.Store, *sql.DB, error) {
+	if _, err := os.Stat(path); err != nil && !(create && errors.Is(err, os.ErrNotExist)) {
+		return nil, nil, fmt.Errorf("%w; a relay or outbox migrate up makes it", err)
+	}
+	name := (&url.URL{Path: path}).EscapedPath()
+	db, err := sql.Open("sqlite", "file:"+name+"?_pragma=busy_timeout(10000)&_pragma=synchronous(full)&_txlock=immediate")
+	if err != nil {
+		return nil, nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	store, err := sqlitestore.New(db, &sqlitestore.Config{Prefix: cmp.Or(c.store.Schema, pgstore.DefaultSchema) + "_",
+		Migrate: sqlitestore.MigrateMode(c.store.Migrate), MaxPayload: c.store.MaxPayload, Logger: log})
+	if err != nil {
+		return nil, nil, errors.Join(err, db.Close())
+	}
+	return store, db, nil
+}
+
+// openOutbox makes the store of a relay or an inspection. A relay that makes the tables makes the file as well.
+func (c *config) openOutbox(ctx context.Context, relays bool, log *slog.Logger) (store outboxStore, closeAll func(), err error) {
+	path, err := c.sqliteFile()
+	if err != nil {
+		return nil, nil, err
+	}
+	if path == "" {
+		pg, closeAll, err := c.openStore(ctx, log)
+		return pg, closeAll, err
+	}
+	lite, db, err := c.openSQLite(path, relays && c.store.Migrate == pgstore.MigrateAuto, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	return lite, func() {
+		if err := db.Close(); err != nil {
+			log.Error("close the SQLite file", "error", err)
+		}
+	}, nil
+}
+
+// openSQLitePublisher makes a publisher for a SQLite file.
+func (c *config) openSQLitePublisher(path string) (p *publisher, closeAll func(), err error) {
+	store, db, err := c.openSQLite(path, false, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	publish := func(ctx context.Context, ms ...outbox.Message) (receipts []outbox.Receipt, err error) {
+		err = store.InTx(ctx, func(tx *sql.Tx) error {
+			receipts, err = store.Publish(ctx, tx, ms...)
+			return err
+		})
+		return receipts, err
+	}
+	return &publisher{publish}, func() { _ = db.Close() }, nil // everything is committed
+}
+
+// migrateSQLite applies what is missing, or only lists it.
+func (a *app) migrateSQLite(ctx context.Context, c *config, path string, dryRun bool) error {
+	store, db, err := c.openSQLite(path, !dryRun, nil)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	list, err := store.Migrations(ctx)
+	if err != nil {
+		return err
+	}
+	var pending []pgstore.Migration
+	for _, m := range list {
+		if m.AppliedAt.IsZero() {
+			pending = append(pending, pgstore.Migration{Version: m.Version, Name: m.Name})
+		}
+	}
+	done := "would apply"
+	if !dryRun {
+		if done, err = "applied", store.Migrate(ctx); err != nil {
+			return err
+		}
+	}
+	return a.printMigrations(pending, done)
+}

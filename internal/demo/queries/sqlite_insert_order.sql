@@ -1,0 +1,1 @@
+insert into orders (number, customer) values (?1, ?2)

@@ -1,0 +1,1 @@
+drop trigger demo_hold

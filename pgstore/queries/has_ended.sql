@@ -1,0 +1,1 @@
+select outbox.has_ended($1)

@@ -1,0 +1,47 @@
+-- How the outbox is doing, often and at a bounded cost: no part of it reads more than $1 rows of a table, those that relays
+-- hold apart. Scalar subqueries with a limit, because joins might be planned as scans.
+with held as materialized (
+    select u.seq from outbox.claim c cross join lateral unnest(c.seqs) u(seq) where c.relay is not null
+), front as materialized (
+    -- The oldest ready messages, and those of them that a relay holds.
+    select m.seq, m.key, m.published_at, h.seq is not null as held
+    from (select m.seq, m.key, m.published_at from outbox.message m order by m.seq
+          limit $1::bigint + 1 + (select count(*) from held)) m
+    left join held h on h.seq = m.seq
+), due as materialized (
+    select w.seq, w.key, w.available_at
+    from (select w.seq, w.key, w.available_at from outbox.waiting w where w.available_at <= clock_timestamp()
+          order by w.available_at limit $1::bigint + (select count(*) from held)) w
+    left join held h on h.seq = w.seq
+    where h.seq is null
+), eligible as (
+    select (select f.published_at from front f
+            where not f.held and (f.key is null or
+                  (select true from outbox.waiting w where w.key = f.key and w.holds and w.seq < f.seq
+                   and (w.attempts > 0 or w.generation > 0) limit 1) is null and
+                  (select true from outbox.dead d where d.key = f.key and d.holds and d.seq < f.seq limit 1) is null)
+            order by f.seq limit 1) as ready,
+           (select d.available_at from due d
+            where d.key is null or
+                  (select true from outbox.waiting w where w.key = d.key and w.holds and w.seq < d.seq
+                   and (w.attempts > 0 or w.generation > 0) limit 1) is null and
+                  (select true from outbox.dead x where x.key = d.key and x.holds and x.seq < d.seq limit 1) is null
+            order by d.available_at limit 1) as due
+), behind as (
+    -- When everything in front is blocked: the next one, eligible or not.
+    select (select m.published_at from outbox.message m where m.seq > f.last order by m.seq limit 1) as published_at
+    from (select max(f.seq) as last from front f) f
+), counts as (
+    select count(*) filter (where not f.held) as ready, count(*) filter (where f.held) as held from front f
+), waiting as (
+    select count(*) as n, count(*) filter (where w.attempts > 0 or w.generation > 0) as retrying
+    from (select w.attempts, w.generation from outbox.waiting w limit $1::bigint + 1) w
+), dead as (
+    select count(*) as n from (select from outbox.dead limit $1::bigint + 1) d
+)
+select c.ready, (select count(*) from held), w.n, w.retrying, d.n,
+       pg_stat_get_live_tuples('outbox.message'::regclass) - c.held,
+       pg_stat_get_live_tuples('outbox.waiting'::regclass), pg_stat_get_live_tuples('outbox.dead'::regclass),
+       coalesce((extract(epoch from clock_timestamp() - least(
+           coalesce(e.ready, case when c.ready > $1::bigint then b.published_at end), e.due)) * 1000000)::bigint, 0)
+from counts c, waiting w, dead d, eligible e, behind b

@@ -1,0 +1,1 @@
+update outbox_sequence set seq = seq

@@ -1,0 +1,1 @@
+update outbox_operation set state = 'waiting' where id = ?1

@@ -1,0 +1,1 @@
+select change from outbox_sequence

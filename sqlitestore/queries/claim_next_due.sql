@@ -1,0 +1,5 @@
+select w.topic, w.available_at
+from outbox_waiting w
+where w.available_at > ?1
+order by w.available_at
+limit 100

@@ -1,0 +1,1 @@
+select count(*) from outbox_claim where relay = ?1 and lapses >= ?2

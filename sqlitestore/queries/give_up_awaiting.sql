@@ -1,0 +1,1 @@
+delete from outbox_awaited where operation = ?1

@@ -1,0 +1,1 @@
+select id, lanes from outbox_relay where lease_until > ?1

@@ -1,0 +1,1 @@
+select seq, wake from outbox_sequence

@@ -1,0 +1,1 @@
+select scope, name, reason, actor, at from outbox_control order by scope desc, name

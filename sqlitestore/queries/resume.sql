@@ -1,0 +1,1 @@
+delete from outbox_control where scope = ?1 and name = ?2

@@ -1,0 +1,6 @@
+-- What operators wait for among what was just settled, and has not ended by that.
+select distinct a.seq
+from outbox_awaited a
+where a.seq in (select value from json_each(?1)) and a.until > ?2
+  and (exists (select 1 from outbox_message m where m.seq = a.seq) or exists (select 1 from outbox_waiting w where w.seq = a.seq)
+       or exists (select 1 from outbox_dead d where d.seq = a.seq))

@@ -1,0 +1,19 @@
+-- The first message that holds a key before a seq, among these topics: where it is and who lists it.
+select m.state, m.seq, m.id, m.topic, coalesce(m.key, ''), m.holds, m.attempts,
+       max(m.lapses, coalesce((select h.lapses from outbox_held h where h.seq = m.seq), 0)),
+       m.generation, m.error_class, m.last_error, m.published_at, coalesce(m.due_at, 0), m.at,
+       (select json_object('destination', h.destination, 'claimed_at', h.claimed_at, 'live', h.live, 'host', h.host, 'pid', h.pid)
+        from outbox_held h where h.seq = m.seq)
+from outbox_messages m
+where m.seq = (
+    select min(first.seq)
+    from (
+        select * from (select r.seq from outbox_message r
+                       where r.key = ?1 and r.seq < ?2 and r.topic in (select value from json_each(?3)) order by r.seq limit 1)
+        union all
+        select * from (select w.seq from outbox_waiting w
+                       where w.key = ?1 and w.seq < ?2 and w.holds and w.topic in (select value from json_each(?3)) order by w.seq limit 1)
+        union all
+        select * from (select d.seq from outbox_dead d
+                       where d.key = ?1 and d.seq < ?2 and d.holds and d.topic in (select value from json_each(?3)) order by d.seq limit 1)
+    ) first)
