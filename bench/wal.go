@@ -16,7 +16,7 @@ type arrival struct {
 }
 
 // burstEach is how many messages a transaction of a burst has.
-const burstEach = 20
+const burstEach = 200
 
 func walScenario() bench.Scenario {
 	poll := func(b *bench.Bed) bench.Stores { return b.Stores }
@@ -24,7 +24,7 @@ func walScenario() bench.Scenario {
 	const bare = "bare decoding loop"
 	sc := bench.Scenario{
 		Name: "wal", Rate: "msg/s",
-		About: "the engines beside a loop that decodes insertions and deletes the rows: one connection commits 20 messages in each transaction as fast as it can (burst), or single ones at a fixed rate (rate)",
+		About: "the engines beside a loop that decodes insertions and deletes the rows: one connection commits 200 messages in each transaction as fast as it can (burst), or single ones at a fixed rate (rate)",
 	}
 	for _, c := range []struct {
 		name string
