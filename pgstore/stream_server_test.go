@@ -31,6 +31,7 @@ func ownServer(t *testing.T, settings map[string]string) (*pgdev.Server, string)
 
 // TestStreamOnAServer changes and stops the server that a relay streams from.
 func TestStreamOnAServer(t *testing.T) {
+	t.Parallel()
 	server, url := ownServer(t, nil)
 	conn := connect(t, url)
 	r := newFollower(t, url, nil)
@@ -112,6 +113,7 @@ func setServer(t testing.TB, conn *pgx.Conn, name, value string) {
 
 // TestStreamNeeds: whatever the server lacks, the relay says what to do and polls; when it is there, it streams.
 func TestStreamNeeds(t *testing.T) {
+	t.Parallel()
 	server, url := ownServer(t, map[string]string{"wal_level": "replica", "max_wal_senders": "1", "max_replication_slots": "1"})
 	conn := connect(t, url)
 	log := &logText{}
