@@ -35,7 +35,8 @@ race: ## run all tests with the race detector
 	$(GO) test $(TESTFLAGS) -race ./...
 
 chaos: ## kill relays and stop a broker under load, play random schedules, in a quarter of an hour; SEED=n repeats a run's choices
-	OUTBOX_TEST_CHAOS_MESSAGES=$(CHAOS_MESSAGES) OUTBOX_TEST_SEED=$(SEED) $(GO) test $(TESTFLAGS) -timeout 1h -count=1 -v -tags failpoint -run '^TestChaos(Destinations)?$$' ./internal/e2e
+	OUTBOX_TEST_CHAOS_MESSAGES=$(CHAOS_MESSAGES) OUTBOX_TEST_SEED=$(SEED) $(GO) test $(TESTFLAGS) -timeout 1h -count=1 -v -tags failpoint -run '^Test(Chaos(Destinations)?|EngineChanges|KilledInALargeTransaction)$$' ./internal/e2e
+	OUTBOX_TEST_CHAOS_MESSAGES=$(CHAOS_MESSAGES) $(GO) test $(TESTFLAGS) -count=1 -run '^TestStoreConformsStreaming$$' ./pgstore
 	$(GO) test $(TESTFLAGS) -count=1 -v -run TestSchedulesInMemory ./internal/schedule -rapid.checks=$(CHAOS_SCHEDULES) $(if $(SEED),-rapid.seed=$(SEED))
 	$(GO) test $(TESTFLAGS) -count=1 -v -run TestSchedulesInPostgres ./internal/schedule -rapid.checks=$(CHAOS_ROUNDS) $(if $(SEED),-rapid.seed=$(SEED))
 

@@ -158,7 +158,7 @@ type RelayInfo struct {
 	Host     string
 	PID      int
 	Version  string
-	Engine   string
+	Engine   string // a store that has several tells its own
 	Settings string // a digest of what the relay does with messages that fail; empty: unknown
 	Lanes    []LaneInfo
 	Counters map[string]int64

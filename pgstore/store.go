@@ -27,10 +27,13 @@ type Config struct {
 	Schema string
 	// Migrate is what a relay does about the schema when it starts. Publishing never migrates.
 	Migrate MigrateMode
+	// Engine is how a relay finds new messages. EngineWAL needs wal_level logical and a role that may replicate; without
+	// them the relay says so and polls.
+	Engine Engine
 	// Notify is how publishing wakes relays. With NotifyOff the relay does not listen either and is complete
 	// behind a pooler in transaction mode.
 	Notify NotifyMode
-	// ListenURL is where the listening connection goes, when the pool's own way leads through a pooler.
+	// ListenURL is where the listening and the streaming connection go, when the pool's own way leads through a pooler.
 	ListenURL string
 	// BeforeListen is called before each connection to ListenURL with what is about to be used, which it may
 	// change: a password that is read anew. For all other connections that is BeforeConnect of the pool.
@@ -89,6 +92,7 @@ type Store struct {
 	settleTxSQL string // for callers' transactions
 	log         *slog.Logger
 	signal      *signal
+	stream      *stream
 	waker       *waker
 	upkeep      upkeep
 	connections atomic.Int64 // that claims have used
@@ -96,6 +100,8 @@ type Store struct {
 
 	mu     sync.Mutex
 	relays map[outbox.ID]*relay
+
+	lanesMade atomic.Uint64
 }
 
 var (
@@ -154,6 +160,7 @@ func New(pool *pgxpool.Pool, cfg *Config) (*Store, error) {
 	}
 	s := &Store{Publisher: publisher, pool: pool, cfg: c, sql: sql, settleTxSQL: render(uncommented(settleTxSQL), c.Schema), log: log, signal: newSignal(),
 		relays: map[outbox.ID]*relay{}}
+	s.stream = &stream{store: s, turn: make(chan struct{}, 1)}
 	s.waker = newWaker(s.wakeRelays, log)
 	return s, nil
 }
@@ -165,6 +172,9 @@ func (c *Config) check() error {
 	}
 	if c.SettleSync != SettleSyncOn && c.SettleSync != SettleSyncOff {
 		errs = append(errs, refuse("SettleSync", string(c.SettleSync), `SettleSyncOn or SettleSyncOff`))
+	}
+	if c.Engine != EnginePoll && c.Engine != EngineWAL {
+		errs = append(errs, refuse("Engine", string(c.Engine), `EnginePoll or EngineWAL`))
 	}
 	if c.ListenURL != "" {
 		if _, err := pgx.ParseConfig(c.ListenURL); err != nil {

@@ -60,7 +60,7 @@ work abandoned. Settings come from flags, the environment (OUTBOX_…), the file
 	root.AddCommand(a.runCommand(), a.initCommand(), a.migrateCommand(), a.publishCommand(), a.statusCommand(),
 		a.keysCommand(), a.whyCommand(), a.retryCommand(), a.redriveCommand("redrive"), a.redriveCommand("requeue"),
 		a.replayCommand(), a.discardCommand(), a.purgeCommand("purge"), a.purgeCommand("cleanup"), a.pauseCommand(), a.resumeCommand(),
-		a.opsCommand(), a.listCommand(), a.showCommand(), a.deadCommand(), a.partitionsCommand(), a.relaysCommand(), a.configCommand(), a.checkCommand(), a.healthCommand(), a.waitCommand(), a.topCommand(),
+		a.opsCommand(), a.listCommand(), a.showCommand(), a.deadCommand(), a.partitionsCommand(), a.relaysCommand(), a.walCommand(), a.configCommand(), a.checkCommand(), a.healthCommand(), a.waitCommand(), a.topCommand(),
 		a.benchCommand(), a.demoCommand(), a.versionCommand())
 	return root
 }

@@ -45,11 +45,11 @@ func settings() []setting {
 	list := []setting{
 		{key: "database.url", secret: true, usage: "PostgreSQL URL or connection string, or sqlite: and the path of a file", set: text(func(c *config) *string { return &c.database.text })},
 		{key: "database.url_file", usage: "file that holds it, read again at each connect", set: path(func(c *config) *secret { return &c.database })},
-		{key: "database.listen_url", secret: true, usage: "direct connection for notifications, when database.url leads through a pooler", set: text(func(c *config) *string { return &c.listen.text })},
+		{key: "database.listen_url", secret: true, usage: "direct connection for notifications and replication, when database.url leads through a pooler", set: text(func(c *config) *string { return &c.listen.text })},
 		{key: "database.listen_url_file", usage: "file that holds it, read again at each connect", set: path(func(c *config) *secret { return &c.listen })},
 		{key: "database.schema", def: pgstore.DefaultSchema, usage: "schema of the outbox", set: text(func(c *config) *string { return &c.store.Schema })},
 		{key: "database.migrate", def: "auto", scope: scopeRelay, usage: "what a starting relay does about the schema: auto, check or off", set: setMigrate},
-		{key: "engine", def: "poll", scope: scopeRelay, usage: "how messages are found: poll", set: setEngine},
+		{key: "engine", def: "poll", scope: scopeRelay, usage: "how new messages are found: poll, or wal to stream them from the WAL", set: setEngine},
 		{key: "notify", def: "publish", scope: scopePublish, usage: "how publishing wakes relays: publish, trigger or off", set: setNotify},
 		{key: "to", secret: true, scope: scopeRelay, usage: "the destination of all messages: " + schemeForms(), set: text(func(c *config) *string { return &c.to.url.text })},
 		{key: "to_file", scope: scopeRelay, usage: "file that holds it", set: path(func(c *config) *secret { return &c.to.url })},
@@ -202,11 +202,14 @@ func setMigrate(c *config, text string) error {
 	return err
 }
 
-func setEngine(_ *config, text string) error {
-	if text != "poll" {
-		return errors.New("must be poll")
+func setEngine(c *config, text string) error {
+	engine := ""
+	err := choice(func(*config) *string { return &engine }, "poll", "wal")(c, text)
+	if engine == "poll" {
+		engine = string(pgstore.EnginePoll)
 	}
-	return nil
+	c.store.Engine = pgstore.Engine(engine)
+	return err
 }
 
 func setNotify(c *config, text string) error {

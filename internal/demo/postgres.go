@@ -76,9 +76,9 @@ func openPostgres(ctx context.Context, url, schema string, onClose func(func(con
 	return p, p.exec(ctx, createOrdersSQL)
 }
 
-func (p *postgres) kind() string             { return "PostgreSQL" }
-func (p *postgres) url() string              { return p.address }
-func (p *postgres) schema() string           { return p.name }
+func (p *postgres) kind() string      { return "PostgreSQL" }
+func (p *postgres) url() string       { return p.address }
+func (p *postgres) schema() string    { return p.name }
 func (p *postgres) outbox() inspector { return p.store }
 
 // sql puts the schema's name into a statement.

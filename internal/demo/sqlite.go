@@ -61,9 +61,9 @@ func openSQLite(ctx context.Context, onClose func(func(context.Context) error)) 
 	return s, s.exec(ctx, sqliteCreateOrdersSQL)
 }
 
-func (s *sqlite) kind() string             { return sqliteKind }
-func (s *sqlite) url() string              { return "sqlite:" + s.path }
-func (s *sqlite) schema() string           { return "outbox" }
+func (s *sqlite) kind() string      { return sqliteKind }
+func (s *sqlite) url() string       { return "sqlite:" + s.path }
+func (s *sqlite) schema() string    { return "outbox" }
 func (s *sqlite) outbox() inspector { return s.store }
 
 func (s *sqlite) exec(ctx context.Context, sql string) error {
