@@ -25,17 +25,6 @@ type Operator interface {
 	// Discard removes ready, waiting and dead messages; Change.Reason must say why. A message that a live relay holds is
 	// left alone and counted as held, unless Change.Wait.
 	Discard(ctx context.Context, c Change) (ChangeReport, error)
-	// Purge forgets messages that have ended, if the store keeps them, and dead ones: all of them, or those of
-	// Filter.States. Dead messages that hold their key are left alone and counted as held, unless Change.Holding.
-	Purge(ctx context.Context, c Change) (ChangeReport, error)
-	// Replay delivers messages again that have ended and are kept, to Change.Destination only: those that were
-	// delivered, or of Filter.States. Generation is one higher, attempts begin anew, and there is no end to their life. Their keys
-	// are held in that destination from this moment on. What is under way already is left alone and counted as held, what was kept
-	// without payload as NoPayload.
-	Replay(ctx context.Context, c Change) (ChangeReport, error)
-	// Operations lists what operators did and are doing, at most limit (0: 100): first what has not come to its end, then
-	// the rest, the newest first.
-	Operations(ctx context.Context, limit int) ([]Operation, error)
 	// Pause keeps all relays from claiming what the pause covers; its messages hold their keys. What is in delivery
 	// goes on.
 	Pause(ctx context.Context, p Pause) (ChangeReport, error)

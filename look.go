@@ -8,7 +8,7 @@ import (
 // ListQuery asks for messages one by one.
 type ListQuery struct {
 	// Filter says which messages; no field is needed. Without States those are meant that have not ended. Limit is
-	// the length of a page, 0: 100, at most 1,000. IDs are not for lists; see Inspector.Show.
+	// the length of a page, 0: 100, at most 1,000. IDs are not for lists; see Catalog.Show.
 	Filter
 	// After is the Next of the page before.
 	After string

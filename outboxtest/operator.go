@@ -11,7 +11,7 @@ import (
 	"github.com/outboxrelay/outbox"
 )
 
-var _ outbox.Operator = (*Store)(nil)
+var _ outbox.Archivist = (*Store)(nil)
 
 // operation is what an operator did. In memory every change is made at once, so none has to be gone on with, but for
 // a discard that waits.

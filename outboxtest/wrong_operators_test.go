@@ -10,7 +10,7 @@ import (
 
 // wrongOperator stands before a sound one and changes what goes in or comes out. Nil hooks change nothing.
 type wrongOperator struct {
-	outbox.Operator
+	outbox.Archivist
 	change func(verb string, c *outbox.Change)
 	report func(verb string, r *outbox.ChangeReport)
 	pause  func(p *outbox.Pause)
@@ -32,27 +32,27 @@ func (o *wrongOperator) do(verb string, c outbox.Change, do func(outbox.Change) 
 }
 
 func (o *wrongOperator) Redrive(ctx context.Context, c outbox.Change) (outbox.ChangeReport, error) {
-	return o.do("redrive", c, func(c outbox.Change) (outbox.ChangeReport, error) { return o.Operator.Redrive(ctx, c) })
+	return o.do("redrive", c, func(c outbox.Change) (outbox.ChangeReport, error) { return o.Archivist.Redrive(ctx, c) })
 }
 
 func (o *wrongOperator) Retry(ctx context.Context, c outbox.Change) (outbox.ChangeReport, error) {
-	return o.do("retry", c, func(c outbox.Change) (outbox.ChangeReport, error) { return o.Operator.Retry(ctx, c) })
+	return o.do("retry", c, func(c outbox.Change) (outbox.ChangeReport, error) { return o.Archivist.Retry(ctx, c) })
 }
 
 func (o *wrongOperator) Discard(ctx context.Context, c outbox.Change) (outbox.ChangeReport, error) {
-	return o.do("discard", c, func(c outbox.Change) (outbox.ChangeReport, error) { return o.Operator.Discard(ctx, c) })
+	return o.do("discard", c, func(c outbox.Change) (outbox.ChangeReport, error) { return o.Archivist.Discard(ctx, c) })
 }
 
 func (o *wrongOperator) Purge(ctx context.Context, c outbox.Change) (outbox.ChangeReport, error) {
-	return o.do("purge", c, func(c outbox.Change) (outbox.ChangeReport, error) { return o.Operator.Purge(ctx, c) })
+	return o.do("purge", c, func(c outbox.Change) (outbox.ChangeReport, error) { return o.Archivist.Purge(ctx, c) })
 }
 
 func (o *wrongOperator) Replay(ctx context.Context, c outbox.Change) (outbox.ChangeReport, error) {
-	return o.do("replay", c, func(c outbox.Change) (outbox.ChangeReport, error) { return o.Operator.Replay(ctx, c) })
+	return o.do("replay", c, func(c outbox.Change) (outbox.ChangeReport, error) { return o.Archivist.Replay(ctx, c) })
 }
 
 func (o *wrongOperator) Operations(ctx context.Context, limit int) ([]outbox.Operation, error) {
-	list, err := o.Operator.Operations(ctx, limit)
+	list, err := o.Archivist.Operations(ctx, limit)
 	if o.operations != nil {
 		o.operations(list)
 	}
@@ -63,11 +63,11 @@ func (o *wrongOperator) Pause(ctx context.Context, p outbox.Pause) (outbox.Chang
 	if o.pause != nil {
 		o.pause(&p)
 	}
-	return o.do("pause", outbox.Change{}, func(outbox.Change) (outbox.ChangeReport, error) { return o.Operator.Pause(ctx, p) })
+	return o.do("pause", outbox.Change{}, func(outbox.Change) (outbox.ChangeReport, error) { return o.Archivist.Pause(ctx, p) })
 }
 
 func (o *wrongOperator) Keys(ctx context.Context, limit int) (outbox.Keys, error) {
-	k, err := o.Operator.Keys(ctx, limit)
+	k, err := o.Archivist.Keys(ctx, limit)
 	if o.keys != nil {
 		o.keys(&k)
 	}
@@ -75,7 +75,7 @@ func (o *wrongOperator) Keys(ctx context.Context, limit int) (outbox.Keys, error
 }
 
 func (o *wrongOperator) Why(ctx context.Context, q outbox.WhyQuery) (outbox.Why, error) {
-	w, err := o.Operator.Why(ctx, q)
+	w, err := o.Archivist.Why(ctx, q)
 	if o.why != nil {
 		o.why(&w)
 	}
@@ -88,7 +88,7 @@ func operating(make func(b *box) wrongOperator) func(h *harness) {
 		hooks := make(h.store.box)
 		h.wrapOperator = func(o outbox.Operator) outbox.Operator {
 			w := hooks
-			w.Operator = o
+			w.Archivist = o.(outbox.Archivist)
 			return &w
 		}
 	}

@@ -15,9 +15,19 @@ func purgeCases() []Case {
 	}
 }
 
+// archivist is the operator of a store that keeps what has ended.
+func (o operator) archivist() outbox.Archivist {
+	o.e.Helper()
+	a, ok := o.Operator.(outbox.Archivist)
+	if !ok {
+		o.e.Fatalf("the operator of a store that keeps messages is no outbox.Archivist: %T", o.Operator)
+	}
+	return a
+}
+
 func (o operator) purge(c outbox.Change, changed, held int64) outbox.ChangeReport {
 	o.e.Helper()
-	r, err := o.Purge(o.e.ctx, c)
+	r, err := o.archivist().Purge(o.e.ctx, c)
 	o.e.must(err)
 	o.e.equal("purged", r.Changed, changed)
 	o.e.equal("left alone", r.Held, held)
@@ -34,7 +44,7 @@ func purges(e *env) {
 	e.publish(msg("a", "", "held"))
 	held := r.takes("held")
 	e.publish(msg("a", "", "ready"))
-	report, err := o.Purge(e.ctx, all(outbox.Change{DryRun: true}))
+	report, err := o.archivist().Purge(e.ctx, all(outbox.Change{DryRun: true}))
 	e.must(err)
 	e.equal("a dry run finds", report.Matched, int64(2))
 	o.purge(all(outbox.Change{}), 2, 0)
@@ -43,7 +53,7 @@ func purges(e *env) {
 	r.deliver(held...)
 	for _, wrong := range []outbox.Change{{}, {Filter: outbox.Filter{States: []outbox.State{outbox.StateReady}}},
 		{Filter: outbox.Filter{States: []outbox.State{}}}, {Filter: outbox.Filter{All: true, Topic: "a"}}} {
-		if _, err := o.Purge(e.ctx, wrong); err == nil {
+		if _, err := o.archivist().Purge(e.ctx, wrong); err == nil {
 			e.Errorf("%+v is not refused", wrong)
 		}
 	}
@@ -71,7 +81,7 @@ func purgeFilters(e *env) {
 	limited := by(outbox.StateDelivered, outbox.StateDead)
 	limited.Limit = 1
 	report := o.purge(outbox.Change{Filter: limited}, 1, 0)
-	again, err := o.Purge(e.ctx, outbox.Change{Continue: report.Operation})
+	again, err := o.archivist().Purge(e.ctx, outbox.Change{Continue: report.Operation})
 	e.must(err)
 	e.equal("purged in all", again.Changed, int64(1))
 	e.equal("what is left", e.counts().Dead+len(e.archived()), 1)
@@ -98,7 +108,7 @@ func operationsListed(e *env) {
 	o.pause(outbox.Pause{Topic: "b.>", Actor: "ann", Reason: "wrong prices"})
 	report, err := o.Redrive(e.ctx, outbox.Change{Filter: outbox.Filter{Topic: "a"}, Actor: "bob", Reason: "fixed"})
 	e.must(err)
-	list, err := o.Operations(e.ctx, 0)
+	list, err := o.archivist().Operations(e.ctx, 0)
 	e.must(err)
 	e.equal("how many", len(list), 2)
 	redrive, pause := list[0], list[1]
@@ -112,10 +122,10 @@ func operationsListed(e *env) {
 	if redrive.StartedAt.IsZero() || redrive.FinishedAt.Before(redrive.StartedAt) {
 		e.Errorf("from %v to %v", redrive.StartedAt, redrive.FinishedAt)
 	}
-	list, err = o.Operations(e.ctx, 1)
+	list, err = o.archivist().Operations(e.ctx, 1)
 	e.must(err)
 	e.equal("the newest", list[0].ID, redrive.ID)
-	if _, err := o.Operations(e.ctx, -1); err == nil {
+	if _, err := o.archivist().Operations(e.ctx, -1); err == nil {
 		e.Error("a limit of -1 is not refused")
 	}
 }

@@ -22,7 +22,7 @@ func (o operator) replay(c outbox.Change, changed int64) outbox.ChangeReport {
 	if c.Destination == "" {
 		c.Destination = defaultLane
 	}
-	r, err := o.Replay(o.e.ctx, c)
+	r, err := o.archivist().Replay(o.e.ctx, c)
 	o.e.must(err)
 	o.e.equal("replayed", r.Changed, changed)
 	return r
@@ -52,7 +52,7 @@ func replayed(e *env) {
 	e.equal("where they went", destinations, []string{"one", "two", "two"})
 	for _, wrong := range []outbox.Change{all(outbox.Change{}), all(outbox.Change{Destination: "No Name"}), {Destination: "two"},
 		{Destination: "two", Filter: outbox.Filter{States: []outbox.State{outbox.StateDead}}}} {
-		if _, err := o.Replay(e.ctx, wrong); err == nil {
+		if _, err := o.archivist().Replay(e.ctx, wrong); err == nil {
 			e.Errorf("%+v is not refused", wrong)
 		}
 	}
@@ -107,7 +107,7 @@ func replayNeedsPayload(e *env) {
 	o, r := e.operator(), e.keeper(false)
 	e.publish(msg("a", "k", "1"))
 	r.deliver(r.takes("1")...)
-	dry, err := o.Replay(e.ctx, all(outbox.Change{Destination: defaultLane, DryRun: true}))
+	dry, err := o.archivist().Replay(e.ctx, all(outbox.Change{Destination: defaultLane, DryRun: true}))
 	e.must(err)
 	report := o.replay(all(outbox.Change{}), 0)
 	e.equal("without payload", []int64{dry.NoPayload, report.NoPayload}, []int64{1, 1})

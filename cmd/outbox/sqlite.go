@@ -21,16 +21,7 @@ import (
 // outboxStore is an outbox of either kind, as far as the commands that work with both need it.
 type outboxStore interface {
 	outbox.Store
-	Depths(ctx context.Context) (outbox.Depths, error)
-	Status(ctx context.Context) (outbox.Status, error)
-	Relays(ctx context.Context) ([]outbox.RelayStatus, error)
-	Keys(ctx context.Context, limit int) (outbox.Keys, error)
-	Why(ctx context.Context, q outbox.WhyQuery) (outbox.Why, error)
-	Redrive(ctx context.Context, c outbox.Change) (outbox.ChangeReport, error)
-	Retry(ctx context.Context, c outbox.Change) (outbox.ChangeReport, error)
-	Discard(ctx context.Context, c outbox.Change) (outbox.ChangeReport, error)
-	Pause(ctx context.Context, p outbox.Pause) (outbox.ChangeReport, error)
-	Resume(ctx context.Context, p outbox.Pause) (outbox.ChangeReport, error)
+	outbox.Inspector
 }
 
 const sqliteScheme = "sqlite:"

@@ -14,17 +14,11 @@ type database interface {
 	url() string
 	// schema is the outbox's, as relays are told.
 	schema() string
-	outbox() inspector
+	outbox() outbox.Inspector
 	// transaction inserts an order and its message, and commits unless there is an outcome, which is the error then.
 	transaction(ctx context.Context, i int, m outbox.Message, outcome error) (outbox.ID, error)
 	// holdSettling keeps relays from settling what is committed so far, until release.
 	holdSettling(ctx context.Context) (release func(context.Context) error, err error)
 	// endSessions ends what a killed relay has sent and that is not carried out, and returns when nothing is left of it.
 	endSessions(ctx context.Context, relay string) error
-}
-
-// inspector is what the demo asks of an outbox.
-type inspector interface {
-	Depths(ctx context.Context) (outbox.Depths, error)
-	Relays(ctx context.Context) ([]outbox.RelayStatus, error)
 }

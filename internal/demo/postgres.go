@@ -76,10 +76,10 @@ func openPostgres(ctx context.Context, url, schema string, onClose func(func(con
 	return p, p.exec(ctx, createOrdersSQL)
 }
 
-func (p *postgres) kind() string      { return "PostgreSQL" }
-func (p *postgres) url() string       { return p.address }
-func (p *postgres) schema() string    { return p.name }
-func (p *postgres) outbox() inspector { return p.store }
+func (p *postgres) kind() string             { return "PostgreSQL" }
+func (p *postgres) url() string              { return p.address }
+func (p *postgres) schema() string           { return p.name }
+func (p *postgres) outbox() outbox.Inspector { return p.store }
 
 // sql puts the schema's name into a statement.
 func (p *postgres) sql(text string) string {

@@ -61,10 +61,10 @@ func openSQLite(ctx context.Context, onClose func(func(context.Context) error)) 
 	return s, s.exec(ctx, sqliteCreateOrdersSQL)
 }
 
-func (s *sqlite) kind() string      { return sqliteKind }
-func (s *sqlite) url() string       { return "sqlite:" + s.path }
-func (s *sqlite) schema() string    { return "outbox" }
-func (s *sqlite) outbox() inspector { return s.store }
+func (s *sqlite) kind() string             { return sqliteKind }
+func (s *sqlite) url() string              { return "sqlite:" + s.path }
+func (s *sqlite) schema() string           { return "outbox" }
+func (s *sqlite) outbox() outbox.Inspector { return s.store }
 
 func (s *sqlite) exec(ctx context.Context, sql string) error {
 	if _, err := s.db.ExecContext(ctx, sql); err != nil {
