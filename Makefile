@@ -15,7 +15,7 @@ FUZZTIME        ?= 10s
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-short race fuzz chaos bench bench-peers lint fmt fmt-check vet staticcheck tidy-check
+.PHONY: help demo test test-short race fuzz chaos life bench bench-peers lint fmt fmt-check vet staticcheck tidy-check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,9 +43,15 @@ fuzz: ## look for input that parsers and codecs do not stand, each of them for F
 	done
 
 chaos: ## kill relays and stop a broker under load, play random schedules, in a quarter of an hour; SEED=n repeats a run's choices
-	OUTBOX_TEST_CHAOS_MESSAGES=$(CHAOS_MESSAGES) OUTBOX_TEST_SEED=$(SEED) $(GO) test $(TESTFLAGS) -timeout 1h -count=1 -v -tags failpoint -run '^TestChaos(Destinations)?$$' ./internal/e2e
+	OUTBOX_TEST_CHAOS_MESSAGES=$(CHAOS_MESSAGES) OUTBOX_TEST_SEED=$(SEED) $(GO) test $(TESTFLAGS) -timeout 1h -count=1 -v -tags failpoint -run '^Test(Chaos(Destinations)?|EngineChanges|KilledInALargeTransaction)$$' ./internal/e2e
+	OUTBOX_TEST_CHAOS_MESSAGES=$(CHAOS_MESSAGES) $(GO) test $(TESTFLAGS) -count=1 -run '^TestStoreConformsStreaming$$' ./pgstore
 	$(GO) test $(TESTFLAGS) -count=1 -v -run TestSchedulesInMemory ./internal/schedule -rapid.checks=$(CHAOS_SCHEDULES) $(if $(SEED),-rapid.seed=$(SEED))
 	$(GO) test $(TESTFLAGS) -count=1 -v -run TestSchedulesInPostgres ./internal/schedule -rapid.checks=$(CHAOS_ROUNDS) $(if $(SEED),-rapid.seed=$(SEED))
+
+life: ## the life cycle at product size: archived messages, a killed redrive, millions of messages behind
+	OUTBOX_TEST_ARCHIVED=100000 $(GO) test $(TESTFLAGS) -count=1 -v -run '^TestArchiveExpires$$' ./pgstore
+	OUTBOX_TEST_REDRIVE_MESSAGES=10000 $(GO) test $(TESTFLAGS) -count=1 -v -run '^TestRedriveKilled$$' ./internal/e2e
+	OUTBOX_TEST_BEHIND=2000000 $(GO) test $(TESTFLAGS) -count=1 -v -run '^TestThreeAtNight$$' ./cmd/outbox
 
 bench: ## measure on a private server, in half an hour; BENCHFLAGS=-short takes some minutes, see docs/benchmarks.md
 	$(GO) run ./bench $(BENCHFLAGS)

@@ -40,7 +40,9 @@ type Filter struct {
 	Key   string
 	Class string // of the last error
 	Text  string // a part of the last error
-	// OlderThan and NewerThan count from a dead message's death, and from the publishing of any other.
+	// States are where messages are looked for. Nil: wherever the change may find them.
+	States []State
+	// OlderThan and NewerThan count from a dead message's death, from the end of one that has ended, and from the publishing of any other.
 	OlderThan, NewerThan time.Duration
 	All                  bool
 	// Limit is how many messages are changed at most. 0: no limit.
@@ -49,7 +51,8 @@ type Filter struct {
 
 // isEmpty reports whether no field selects anything.
 func (f *Filter) isEmpty() bool {
-	return f.IDs == nil && f.Topic == "" && f.Key == "" && f.Class == "" && f.Text == "" && f.OlderThan == 0 && f.NewerThan == 0
+	return f.IDs == nil && f.Topic == "" && f.Key == "" && f.Class == "" && f.Text == "" && f.OlderThan == 0 && f.NewerThan == 0 &&
+		f.States == nil
 }
 
 // Change is a change of messages that match a filter, made in batches, each a transaction of its own. When it ends
@@ -64,6 +67,10 @@ type Change struct {
 	// Wait is for how long Discard waits for relays to let go of what they hold: a message is discarded as soon as its
 	// delivery has failed, before anybody can try it again. One that is delivered meanwhile is delivered.
 	Wait time.Duration
+	// Holding makes Purge take dead messages that hold their key, too; what waits behind them goes on.
+	Holding bool
+	// Destination is where Replay delivers to.
+	Destination string
 	// Continue is an operation that has not come to its end; its filter, actor, reason and rate are used.
 	Continue int64
 	// Progress is called after each batch.
@@ -75,19 +82,37 @@ type ChangeReport struct {
 	Operation int64 // its id; 0 for a dry run
 	Matched   int64
 	Changed   int64
-	Held      int64 // by live relays, and left alone
+	// Held ones were left alone: live relays hold them (Discard), they hold their key (Purge), they are under way already
+	// (Replay).
+	Held int64
+	// NoPayload ones were kept without payload, so Replay left them alone.
+	NoPayload int64
 	// More: it has not come to its end. Go on by Continue.
 	More bool
 	// Waiting: a discard with Change.Wait waits for relays to let go of what they hold.
 	Waiting bool
 }
 
-// Check reports with a *FieldError what is wrong with the change. Operators call it before anything else.
-func (c *Change) Check() error {
+// changeStates are the states in which each change finds messages.
+var changeStates = map[string][]State{
+	"redrive": {StateDead},
+	"retry":   {StateWaiting},
+	"discard": {StateReady, StateWaiting, StateDead},
+	"purge":   append([]State{StateDead}, ended...),
+	"replay":  ended,
+}
+
+// Check reports with a *FieldError what is wrong with the change, for Redrive ("redrive"), Retry, Discard, Purge or Replay.
+// Operators call it before anything else.
+func (c *Change) Check(verb string) error {
 	if err := checkTexts(map[string]string{"Actor": c.Actor, "Reason": c.Reason}); err != nil {
 		return err
 	}
 	switch {
+	case c.Destination != "" && (verb != "replay" || c.Continue > 0):
+		return fieldError("Destination", c.Destination, "is for a replay that begins")
+	case c.Holding && (verb != "purge" || c.Continue > 0):
+		return fieldError("Holding", "true", "is for a purge that begins")
 	case c.Continue < 0:
 		return fieldError("Continue", fmt.Sprint(c.Continue), "must be the id of an operation")
 	case c.Rate < 0 || c.Rate > maxRate:
@@ -98,6 +123,18 @@ func (c *Change) Check() error {
 		return fieldError("Continue", fmt.Sprint(c.Continue), "goes on with the filter that the operation has; give none")
 	case c.Continue > 0:
 		return nil
+	case verb == "discard" && c.Reason == "" && !c.DryRun:
+		return fieldError("Reason", "", "must say why the messages are discarded")
+	case verb == "replay":
+		if err := checkName("Destination", c.Destination); err != nil {
+			return err
+		}
+		if c.Class != "" {
+			return fieldError("Class", c.Class, "is of failures; what has ended has none")
+		}
+	}
+	if err := checkStates(c.States, changeStates[verb]); err != nil {
+		return err
 	}
 	return c.Filter.check()
 }

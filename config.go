@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"strconv"
 	"time"
@@ -22,6 +23,9 @@ const (
 	minSampleInterval = time.Second
 	maxSampleInterval = time.Hour
 )
+
+// KeepForever keeps messages that have ended until somebody purges them.
+const KeepForever time.Duration = math.MaxInt64
 
 // Config sets up a Relay. The zero value is complete: every field that is zero has its default.
 type Config struct {

@@ -158,7 +158,7 @@ func ParseDuration(s string) (time.Duration, error) {
 		}
 	}
 	d, err := time.ParseDuration(rest)
-	if err != nil || rest == "0" || total > 0 && d < 0 || d > math.MaxInt64-total {
+	if err != nil || rest == "0" || rest != s && d < 0 || d > math.MaxInt64-total {
 		return 0, errors.New(bound)
 	}
 	return total + d, nil

@@ -19,6 +19,36 @@ type Inspector interface {
 	Operator
 }
 
+// Catalog lists what is in an outbox, message by message. pgstore.Store is one.
+type Catalog interface {
+	// List lists messages, page by page.
+	List(ctx context.Context, q ListQuery) (ListPage, error)
+	// Show tells all that is stored of one message: where it is, and once for each time that it has ended and was kept. Empty:
+	// nothing.
+	Show(ctx context.Context, id ID) ([]MessageInfo, error)
+	// DeadLetters groups the dead messages by topic and kind of error.
+	DeadLetters(ctx context.Context) (DeadLetters, error)
+	// Partitions lists the parts of the archive, the oldest first, the default one last.
+	Partitions(ctx context.Context) ([]Partition, error)
+}
+
+// Archivist is an Operator of a store that can keep messages which have ended: it forgets them, delivers them again, and lists what
+// operators did. pgstore.Store and outboxtest.Store are.
+type Archivist interface {
+	Operator
+	// Purge forgets messages that have ended, if the store keeps them, and dead ones: all of them, or those of
+	// Filter.States. Dead messages that hold their key are left alone and counted as held, unless Change.Holding.
+	Purge(ctx context.Context, c Change) (ChangeReport, error)
+	// Replay delivers messages again that have ended and are kept, to Change.Destination only: those that were
+	// delivered, or of Filter.States. Generation is one higher, attempts begin anew, and there is no end to their life. Their keys
+	// are held in that destination from this moment on. What is under way already is left alone and counted as held, what was kept
+	// without payload as NoPayload.
+	Replay(ctx context.Context, c Change) (ChangeReport, error)
+	// Operations lists what operators did and are doing, at most limit (0: 100): first what has not come to its end, then
+	// the rest, the newest first.
+	Operations(ctx context.Context, limit int) ([]Operation, error)
+}
+
 // Depth is how many messages there are of a kind: counted up to a bound, estimated above it.
 type Depth struct {
 	Messages int64

@@ -158,7 +158,7 @@ type RelayInfo struct {
 	Host     string
 	PID      int
 	Version  string
-	Engine   string
+	Engine   string // a store that has several tells its own
 	Settings string // a digest of what the relay does with messages that fail; empty: unknown
 	Lanes    []LaneInfo
 	Counters map[string]int64
@@ -195,10 +195,14 @@ type Holder struct {
 // MaintainQuery asks for one portion of housekeeping.
 type MaintainQuery struct {
 	Limit int // rows per kind
+	// Now is the time that counts for the archive of ended messages. Zero: the store's own.
+	Now time.Time
 }
 
 // MaintainReport tells what housekeeping did.
 type MaintainReport struct {
 	DedupExpired int
-	More         bool // a kind had more rows than the limit
+	// ArchiveExpired are messages removed from the archive because they have been kept long enough.
+	ArchiveExpired int64
+	More           bool // there is more to do now
 }

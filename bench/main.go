@@ -20,5 +20,6 @@ func scenarios() []bench.Scenario {
 		drainScenario(), observedScenario(), payloadScenario(), relaysScenario(), destinationScenario("jetstream", bench.JetStream()),
 		destinationScenario("rabbitmq", bench.RabbitMQ()),
 		publishScenario(), latencyScenario(), handlersScenario(), heldScenario(), blockedScenario(), backlogScenario(), idleScenario(),
+		walScenario(),
 	}
 }

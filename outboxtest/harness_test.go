@@ -62,6 +62,19 @@ func (h *harness) Open(testing.TB) outbox.Store { return h.wrapStore(h.store.Pee
 
 func (h *harness) Operator(testing.TB) outbox.Operator { return h.wrapOperator(h.store.Peer()) }
 
+func (h *harness) OpenKeeping(_ testing.TB, payload bool) outbox.Store {
+	h.store.box.archives, h.store.box.bare = true, !payload
+	return h.wrapStore(h.store.Peer())
+}
+
+func (h *harness) Archived(context.Context) (list []storetest.Archived, err error) {
+	for _, a := range h.store.Archived() {
+		list = append(list, storetest.Archived{ID: a.Message.ID, Key: a.Message.Key, Payload: string(a.Message.Payload), State: a.State,
+			Detail: a.Detail, Actor: a.Actor, Destination: a.Destination, Attempts: a.Attempts, Generation: a.Generation})
+	}
+	return list, nil
+}
+
 func (h *harness) Begin(context.Context) (storetest.Tx, error) {
 	return h.wrapTx(suiteTx{h.store.Begin()}), nil
 }

@@ -11,17 +11,19 @@ import (
 	"github.com/outboxrelay/outbox"
 )
 
-var _ outbox.Operator = (*Store)(nil)
+var _ outbox.Archivist = (*Store)(nil)
 
 // operation is what an operator did. In memory every change is made at once, so none has to be gone on with, but for
 // a discard that waits.
 type operation struct {
 	verb    string
+	change  outbox.Change
 	report  outbox.ChangeReport
+	at      time.Time
 	awaited map[int64]bool // messages to be discarded when they are settled
 }
 
-// Redrive delivers dead messages again. Change.Rate has no effect here, and the actor and reason are not kept.
+// Redrive delivers dead messages again. Change.Rate has no effect here.
 func (s *Store) Redrive(ctx context.Context, c outbox.Change) (outbox.ChangeReport, error) {
 	return s.change(ctx, "redrive", c, func(b *box, r *row) bool { return r.state == dead }, func(b *box, r *row) {
 		r.state, r.holds, r.availableAt = waiting, true, b.now()
@@ -38,9 +40,6 @@ func (s *Store) Retry(ctx context.Context, c outbox.Change) (outbox.ChangeReport
 
 // Discard removes messages. Change.Rate has no effect here.
 func (s *Store) Discard(ctx context.Context, c outbox.Change) (outbox.ChangeReport, error) {
-	if c.Reason == "" && c.Continue == 0 && !c.DryRun {
-		return outbox.ChangeReport{}, &outbox.FieldError{Field: "Reason", Bound: "must say why the messages are discarded"}
-	}
 	report, err := s.change(ctx, "discard", c, func(*box, *row) bool { return true }, nil)
 	if err != nil || report.Held == 0 || c.Wait == 0 || c.DryRun {
 		return report, err
@@ -50,22 +49,13 @@ func (s *Store) Discard(ctx context.Context, c outbox.Change) (outbox.ChangeRepo
 
 // change applies do to all rows that match, oldest first; nil discards them.
 func (s *Store) change(ctx context.Context, verb string, c outbox.Change, open func(*box, *row) bool, do func(*box, *row)) (outbox.ChangeReport, error) {
-	if err := ctx.Err(); err != nil {
-		return outbox.ChangeReport{}, err
-	}
-	if err := c.Check(); err != nil {
-		return outbox.ChangeReport{}, err
-	}
 	b := s.box
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if c.Continue > 0 {
-		if c.Continue > int64(len(b.operations)) || b.operations[c.Continue-1].verb != verb {
-			return outbox.ChangeReport{}, &outbox.FieldError{Field: "Continue", Value: fmt.Sprint(c.Continue), Bound: "must be an operation of " + verb}
-		}
-		return b.operations[c.Continue-1].report, nil
+	if done, err := b.before(ctx, verb, c); done != nil || err != nil {
+		return reportOf(done), err
 	}
-	op := &operation{verb: verb, awaited: map[int64]bool{}}
+	op := &operation{verb: verb, change: c, awaited: map[int64]bool{}}
 	now := b.now()
 	for _, r := range b.sorted() {
 		if c.Limit > 0 && (op.report.Changed == c.Limit || c.DryRun && op.report.Matched == c.Limit) {
@@ -75,16 +65,7 @@ func (s *Store) change(ctx context.Context, verb string, c outbox.Change, open f
 			b.changeRow(op, r, c.DryRun, do, now)
 		}
 	}
-	if !c.DryRun {
-		b.operations = append(b.operations, op)
-		op.report.Operation = int64(len(b.operations))
-		if op.report.Changed > 0 {
-			b.notify()
-		}
-	}
-	if c.Progress != nil {
-		c.Progress(op.report)
-	}
+	b.record(op)
 	return op.report, nil
 }
 
@@ -99,7 +80,7 @@ func (b *box) changeRow(op *operation, r *row, dryRun bool, do func(*box, *row),
 	case held:
 		op.awaited[r.seq] = true
 	case do == nil:
-		b.discard(r)
+		b.discard(r, op)
 		op.report.Changed++
 	default:
 		do(b, r)
@@ -124,7 +105,8 @@ func (r *row) matches(f outbox.Filter, now time.Time) bool {
 		since = r.diedAt
 	}
 	old := now.Sub(since)
-	return (f.IDs == nil || slices.Contains(f.IDs, r.ID)) &&
+	return (f.States == nil || slices.Contains(f.States, states[r.state])) &&
+		(f.IDs == nil || slices.Contains(f.IDs, r.ID)) &&
 		(f.Topic == "" || outbox.MatchTopic(f.Topic, r.Topic)) &&
 		(f.Key == "" || f.Key == r.Key) &&
 		(f.Class == "" || f.Class == r.class) &&
@@ -139,10 +121,11 @@ func (b *box) isHeldLive(r *row, now time.Time) bool {
 }
 
 // discard removes a message that no live relay holds. Whoever listed it is fenced, as by a takeover.
-func (b *box) discard(r *row) {
+func (b *box) discard(r *row, op *operation) {
 	if r.claim != nil {
 		b.rules.fences(b, r)
 	}
+	b.keep(r, outbox.StateDiscarded, Archived{Detail: op.change.Reason, Actor: op.change.Actor})
 	delete(b.rows, r.seq)
 	b.discarded++
 }
@@ -151,7 +134,7 @@ func (b *box) discard(r *row) {
 func (b *box) honour(r *row) {
 	for _, op := range b.operations {
 		if b.rules.honours(op, r) && b.rows[r.seq] == r {
-			b.discard(r)
+			b.discard(r, op)
 			op.report.Changed++
 			op.report.Held--
 			delete(op.awaited, r.seq)
@@ -193,7 +176,7 @@ func (b *box) discardAwaited(id int64, goOn bool) outbox.ChangeReport {
 		case r != nil && b.isHeldLive(r, b.now()):
 			continue
 		case r != nil:
-			b.discard(r)
+			b.discard(r, op)
 			op.report.Changed++
 			b.notify()
 		}
@@ -249,7 +232,9 @@ func (s *Store) control(ctx context.Context, verb string, p outbox.Pause, change
 		return outbox.ChangeReport{}, nil
 	}
 	b.pauses = pauses
-	op := &operation{verb: verb, report: outbox.ChangeReport{Operation: int64(len(b.operations)) + 1, Matched: 1, Changed: 1}}
+	op := &operation{verb: verb, at: b.now(),
+		change: outbox.Change{Filter: outbox.Filter{Topic: p.Topic}, Destination: p.Destination, Actor: p.Actor, Reason: p.Reason},
+		report: outbox.ChangeReport{Operation: int64(len(b.operations)) + 1, Matched: 1, Changed: 1}}
 	b.operations = append(b.operations, op)
 	return op.report, nil
 }

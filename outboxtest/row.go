@@ -16,6 +16,9 @@ const (
 	dead
 )
 
+// states are what they are called outside.
+var states = [...]outbox.State{outbox.StateReady, outbox.StateWaiting, outbox.StateDead}
+
 // row is a message as it is kept. At most one claim lists it.
 type row struct {
 	outbox.Message
@@ -30,6 +33,7 @@ type row struct {
 	generation  int
 	suspicion   int    // of one that waits after a crash: the lapses that its next claim begins with
 	class, text string // of the last failure
+	destination string // of one that was replayed: its only one
 
 	claim   *claim
 	heldKey string // the key that it holds through its claim; empty for order none

@@ -46,6 +46,12 @@ type rules struct {
 	fences func(b *box, r *row)
 	// honours: a settlement discards what an operator waits for.
 	honours func(op *operation, r *row) bool
+	// meant: the message is for the destination. One that was replayed has only one.
+	meant func(r *row, destination string) bool
+	// purges: a purge takes a message of this state, that may hold its key.
+	purges func(s outbox.State, holds bool, c outbox.Change) bool
+	// archived: what is kept of a message that has ended.
+	archived func(b *box, a *Archived)
 	// pauses: the pause covers a topic in a destination.
 	pauses func(p outbox.Pause, topic, destination string) bool
 }
@@ -65,14 +71,14 @@ func soundRules() rules {
 		},
 		keeps: func(c *claim) bool { return c.settling > 0 },
 		takes: func(p *pick, r *row) bool {
-			return r.isFree(p.box) && p.lane.Topics.Contains(r.Topic) && !p.query.Closed.Contains(r.Topic) &&
+			return r.isFree(p.box) && p.box.rules.meant(r, p.query.Destination) && p.lane.Topics.Contains(r.Topic) && !p.query.Closed.Contains(r.Topic) &&
 				!p.box.isPaused(r.Topic, p.query.Destination)
 		},
 		blocks: func(c *claim, key, destination string) bool {
 			return c.destination == destination && c.holds(key)
 		},
 		inOrder: func(p *pick, r *row) bool {
-			return r.holdsKey() && p.box.isOrdered(r.Topic, p.query.Destination)
+			return r.holdsKey() && p.box.rules.meant(r, p.query.Destination) && p.box.isOrdered(r.Topic, p.query.Destination)
 		},
 		sameClaim: func(a, b int) bool { return (a > 0) == (b > 0) },
 		suspect:   func(lapses int) bool { return lapses >= outbox.SuspectLapses },
@@ -99,8 +105,11 @@ func soundRules() rules {
 			holder := b.relays[r.claim.relay]
 			return holder != nil && !b.rules.lapsed(holder, now) || b.rules.keeps(r.claim)
 		},
-		fences:  func(b *box, r *row) { b.takeFrom(r.claim, r) },
-		honours: func(op *operation, r *row) bool { return op.report.Waiting && op.awaited[r.seq] },
+		meant:    func(r *row, destination string) bool { return r.destination == "" || r.destination == destination },
+		purges:   func(_ outbox.State, holds bool, c outbox.Change) bool { return !holds || c.Holding },
+		archived: func(*box, *Archived) {},
+		fences:   func(b *box, r *row) { b.takeFrom(r.claim, r) },
+		honours:  func(op *operation, r *row) bool { return op.report.Waiting && op.awaited[r.seq] },
 		pauses: func(p outbox.Pause, topic, destination string) bool {
 			return p.Topic != "" && outbox.MatchTopic(p.Topic, topic) || p.Destination != "" && p.Destination == destination
 		},

@@ -75,6 +75,7 @@ func (t *settlement) settle(o outbox.Outcome) outbox.Settled {
 func (t *settlement) apply(o outbox.Outcome, c *claim, r *row) {
 	switch o.Kind {
 	case outbox.Delivered, outbox.Dropped, outbox.Expired:
+		t.box.keep(r, outbox.State(o.Kind.String()), Archived{Destination: c.destination, Detail: storable(o.Text)})
 		delete(t.box.rows, r.seq)
 		t.box.ended[o.Kind]++
 	case outbox.Retried:

@@ -29,6 +29,12 @@ func WithMaxPayload(n int) Option { return func(b *box) { b.maxPayload = n } }
 // message is gone. Default 0.
 func WithDedupWindow(d time.Duration) Option { return func(b *box) { b.dedupWindow = d } }
 
+// WithArchive keeps messages that have ended, for ever, so that they can be replayed; see Store.Archived.
+func WithArchive() Option { return func(b *box) { b.archives = true } }
+
+// WithoutPayload makes WithArchive keep messages without payload.
+func WithoutPayload() Option { return func(b *box) { b.bare = true } }
+
 // NewStore makes an empty outbox.
 func NewStore(options ...Option) *Store {
 	b := &box{
@@ -58,6 +64,8 @@ type box struct {
 	now         func() time.Time
 	maxPayload  int
 	dedupWindow time.Duration
+	archives    bool
+	bare        bool
 	rules       rules
 
 	mu         sync.Mutex
@@ -69,6 +77,7 @@ type box struct {
 	names      map[name]*reservation
 	ended      map[outbox.OutcomeKind]int
 	discarded  int
+	archive    []Archived
 	pauses     []outbox.Pause
 	operations []*operation // the id is the place, from 1
 	notified   uint64

@@ -10,12 +10,14 @@ import (
 
 // wrongOperator stands before a sound one and changes what goes in or comes out. Nil hooks change nothing.
 type wrongOperator struct {
-	outbox.Operator
+	outbox.Archivist
 	change func(verb string, c *outbox.Change)
 	report func(verb string, r *outbox.ChangeReport)
 	pause  func(p *outbox.Pause)
 	keys   func(k *outbox.Keys)
 	why    func(w *outbox.Why)
+
+	operations func([]outbox.Operation)
 }
 
 func (o *wrongOperator) do(verb string, c outbox.Change, do func(outbox.Change) (outbox.ChangeReport, error)) (outbox.ChangeReport, error) {
@@ -30,26 +32,42 @@ func (o *wrongOperator) do(verb string, c outbox.Change, do func(outbox.Change) 
 }
 
 func (o *wrongOperator) Redrive(ctx context.Context, c outbox.Change) (outbox.ChangeReport, error) {
-	return o.do("redrive", c, func(c outbox.Change) (outbox.ChangeReport, error) { return o.Operator.Redrive(ctx, c) })
+	return o.do("redrive", c, func(c outbox.Change) (outbox.ChangeReport, error) { return o.Archivist.Redrive(ctx, c) })
 }
 
 func (o *wrongOperator) Retry(ctx context.Context, c outbox.Change) (outbox.ChangeReport, error) {
-	return o.do("retry", c, func(c outbox.Change) (outbox.ChangeReport, error) { return o.Operator.Retry(ctx, c) })
+	return o.do("retry", c, func(c outbox.Change) (outbox.ChangeReport, error) { return o.Archivist.Retry(ctx, c) })
 }
 
 func (o *wrongOperator) Discard(ctx context.Context, c outbox.Change) (outbox.ChangeReport, error) {
-	return o.do("discard", c, func(c outbox.Change) (outbox.ChangeReport, error) { return o.Operator.Discard(ctx, c) })
+	return o.do("discard", c, func(c outbox.Change) (outbox.ChangeReport, error) { return o.Archivist.Discard(ctx, c) })
+}
+
+func (o *wrongOperator) Purge(ctx context.Context, c outbox.Change) (outbox.ChangeReport, error) {
+	return o.do("purge", c, func(c outbox.Change) (outbox.ChangeReport, error) { return o.Archivist.Purge(ctx, c) })
+}
+
+func (o *wrongOperator) Replay(ctx context.Context, c outbox.Change) (outbox.ChangeReport, error) {
+	return o.do("replay", c, func(c outbox.Change) (outbox.ChangeReport, error) { return o.Archivist.Replay(ctx, c) })
+}
+
+func (o *wrongOperator) Operations(ctx context.Context, limit int) ([]outbox.Operation, error) {
+	list, err := o.Archivist.Operations(ctx, limit)
+	if o.operations != nil {
+		o.operations(list)
+	}
+	return list, err
 }
 
 func (o *wrongOperator) Pause(ctx context.Context, p outbox.Pause) (outbox.ChangeReport, error) {
 	if o.pause != nil {
 		o.pause(&p)
 	}
-	return o.do("pause", outbox.Change{}, func(outbox.Change) (outbox.ChangeReport, error) { return o.Operator.Pause(ctx, p) })
+	return o.do("pause", outbox.Change{}, func(outbox.Change) (outbox.ChangeReport, error) { return o.Archivist.Pause(ctx, p) })
 }
 
 func (o *wrongOperator) Keys(ctx context.Context, limit int) (outbox.Keys, error) {
-	k, err := o.Operator.Keys(ctx, limit)
+	k, err := o.Archivist.Keys(ctx, limit)
 	if o.keys != nil {
 		o.keys(&k)
 	}
@@ -57,7 +75,7 @@ func (o *wrongOperator) Keys(ctx context.Context, limit int) (outbox.Keys, error
 }
 
 func (o *wrongOperator) Why(ctx context.Context, q outbox.WhyQuery) (outbox.Why, error) {
-	w, err := o.Operator.Why(ctx, q)
+	w, err := o.Archivist.Why(ctx, q)
 	if o.why != nil {
 		o.why(&w)
 	}
@@ -70,7 +88,7 @@ func operating(make func(b *box) wrongOperator) func(h *harness) {
 		hooks := make(h.store.box)
 		h.wrapOperator = func(o outbox.Operator) outbox.Operator {
 			w := hooks
-			w.Operator = o
+			w.Archivist = o.(outbox.Archivist)
 			return &w
 		}
 	}
@@ -114,15 +132,15 @@ func wrongChanges() []wrong {
 			[]string{redrivenAgain, "a redriven message waits for the follower in flight"}},
 		{"redriven messages do not hold their keys", onChanged("redrive", func(r *row) { r.holds = false }),
 			[]string{"a redriven message goes before the followers that nobody has claimed yet"}},
-		{"filters are ignored", onChange(func(_ string, c *outbox.Change) {
-			if c.Check() == nil && c.Continue == 0 {
+		{"filters are ignored", onChange(func(verb string, c *outbox.Change) {
+			if c.Check(verb) == nil && c.Continue == 0 {
 				c.Filter = outbox.Filter{All: true, Limit: c.Limit}
 			}
 		}), []string{"a filter changes what it matches, and nothing else"}},
 		{"limits are ignored", onChange(func(_ string, c *outbox.Change) { c.Limit = max(-c.Limit, 0) }),
 			[]string{"a change stops at its limit"}},
-		{"no filter means everything", onChange(func(_ string, c *outbox.Change) {
-			if c.Check() != nil {
+		{"no filter means everything", onChange(func(verb string, c *outbox.Change) {
+			if c.Check(verb) != nil {
 				c.Filter = outbox.Filter{All: true}
 			}
 		}), []string{"a change without a filter, or with a wrong one, is refused and changes nothing"}},

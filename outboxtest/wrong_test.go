@@ -26,7 +26,8 @@ func TestSuiteFindsWrongStores(t *testing.T) {
 	var mu sync.Mutex
 	finds := map[string]bool{}
 	t.Run("wrong", func(t *testing.T) {
-		for _, w := range slices.Concat(wrongRules(), wrongStores(), wrongParks(), wrongTransactions(), wrongOperators(), wrongHeads(), wrongOwnSettles()) {
+		for _, w := range slices.Concat(wrongRules(), wrongStores(), wrongParks(), wrongTransactions(), wrongOperators(), wrongHeads(),
+			wrongArchives(), wrongPurges(), wrongReplays(), wrongOwnSettles()) {
 			t.Run(w.fault, func(t *testing.T) {
 				t.Parallel()
 				failed := failures(t, w.plant)

@@ -17,6 +17,7 @@ func (s *Store) Beat(ctx context.Context, info outbox.RelayInfo, known []outbox.
 	r := s.relay(info.ID)
 	if registers {
 		r = s.register(info.ID)
+		s.learnLanes(r, info.Lanes)
 	}
 	if r == nil {
 		return outbox.Orders{}, fmt.Errorf("heartbeat of relay %s: %w", info.ID, outbox.ErrLeaseLost)
@@ -90,8 +91,10 @@ func (s *Store) beatArgs(r *relay, info outbox.RelayInfo, known []outbox.Token) 
 	if r.ahead != nil {
 		ahead = string(r.ahead)
 	}
+	streaming, stream := s.stream.report()
 	return []any{info.ID, info.Beat, info.Lease, orEmpty(known), info.Stopping, string(counters), string(faultsJSON), ahead,
-		s.cfg.Notify != NotifyOff, info.Host, info.PID, info.Version, info.Engine, string(lanesJSON), info.Settings, info.Samples}, nil
+		s.cfg.Notify != NotifyOff, info.Host, info.PID, info.Version, s.cfg.Engine.String(), string(lanesJSON), s.settings(info.Settings), info.Samples,
+		streaming, stream}, nil
 }
 
 // laneFault is an outbox.Fault as it is stored.

@@ -36,11 +36,11 @@ type Finding struct {
 }
 
 // Check looks for what will go wrong with a relay on this database: connection and server, schema, privileges,
-// sequence, pooler, notifications. It changes nothing. A check that depends on one that failed is left out.
+// sequence, pooler, notifications, and what the WAL engine needs. It changes nothing. A check that depends on one that failed is left out.
 func (s *Store) Check(ctx context.Context) []Finding {
 	c := &checker{store: s}
 	for _, step := range []func(context.Context) (goOn bool){
-		c.server, c.pooler, c.schema, c.privileges, c.sequence, c.notifications,
+		c.server, c.pooler, c.schema, c.privileges, c.sequence, c.notifications, c.wal,
 	} {
 		if !step(ctx) {
 			break

@@ -119,7 +119,7 @@ func checkPlainChoice(t testing.TB, url string, rounds int, known func(keys []st
 		floor, keys := randomOutbox(t, tx, rng, holds)
 		limit, window := 1+rng.IntN(30), 1+rng.IntN(60)
 		high := rng.Int64N(floor + 1)
-		seqs := chosenSeqs(t, tx, "select floor, seqs from outbox.choose_plain('', null, 0, $1, 'lane', $2, 1000, $3, $4, 0, $5, $6)",
+		seqs := chosenSeqs(t, tx, "select floor, seqs from outbox.choose_plain('', null, 0, $1, 'lane', $2, 1000, $3, $4, 0, $5, $6, null)",
 			floor, limit, window, keys, high, known(undeliveredBelow(t, tx, high)))
 		if seqs == nil {
 			if err := tx.Rollback(t.Context()); err != nil {
@@ -136,7 +136,7 @@ func checkPlainChoice(t testing.TB, url string, rounds int, known func(keys []st
 			t.Errorf("round %d: %d of %v overtake", round, n, seqs)
 		}
 		all := chosenSeqs(t, tx, `select floor, seqs from outbox.choose(now(), '', '', null, null, false, false, 0, $1, 'lane', $2,
-			1000, false, $3, false, '-infinity', 0, 500, $4, '{}', '{}', 8, 0)`, floor, limit, window, keys)
+			1000, false, $3, false, '-infinity', 0, 500, $4, '{}', '{}', 8, 0, null)`, floor, limit, window, keys)
 		if !holds && !slices.Equal(seqs, all) {
 			t.Errorf("round %d: chosen %v, by outbox.choose %v", round, seqs, all)
 		}

@@ -28,7 +28,7 @@ func (s *Store) Claim(ctx context.Context, q outbox.ClaimQuery) (outbox.Batch, e
 	if l.isBusy() {
 		s.sweepBeside(ctx, l, q)
 	}
-	p := l.next(q.Limit, s.signal.seen())
+	p := l.next(q.Limit, q.Bytes, s.signal.heard())
 	answer, claims, err := s.claim(ctx, q, p)
 	if err != nil {
 		l.abandon(p)
@@ -94,29 +94,62 @@ func (s *Store) claimOnce(ctx context.Context, q outbox.ClaimQuery, p probe, que
 		below := p.base.on(known)
 		claim := call{s.sql.claim, []any{q.Relay, q.Destination, q.Token, q.Limit, q.Bytes, q.Oversized, closed,
 			p.floor, p.share, p.window, p.windowOnly, p.due.at, p.due.seq, p.due.rows, orEmpty(p.keys), orEmpty(p.seqs), orEmpty(p.foreign), p.lost, p.lostAfter,
-			known.low, known.backend, below.base, below.high, orEmpty(below.known), queue}, func(rows pgx.Rows) error {
+			known.low, known.backend, below.base, below.high, orEmpty(below.known), queue, p.streamedSeqs()}, func(rows pgx.Rows) error {
 			err := answer.scan(rows)
 			s.learn(known, answer)
 			return err
 		}}
-		groups := [][]call{s.transactionWithin(claimLockDeadline(ctx), claim),
-			{{s.sql.fetch, []any{q.Token, q.Relay, lifeOrNull(q.TTL)}, fetched.scan}}}
+		groups := [][]call{s.transactionWithin(claimLockDeadline(ctx), claim)}
+		if !p.following {
+			groups = append(groups, []call{s.fetchCall(q, &fetched, nil)})
+		}
 		if p.look != nil {
 			p.look.on(known, p.base, s.connections.Load())
 			groups = append(groups, s.lookCall(q, p.look))
 		}
 		return groups
 	})
-	if len(errs) > 2 { // the claim has its own answer, whatever became of the look
-		errs = errs[:2]
+	answers := 2
+	if p.following {
+		answers = 1
+	}
+	if len(errs) > answers { // the claim has its own answer, whatever became of the look
+		errs = errs[:answers]
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, nil, err
+	}
+	if p.following && answer.state == "done" {
+		if err := s.fetchBesides(ctx, q, p, answer, &fetched); err != nil {
+			return nil, nil, err
+		}
 	}
 	if p.look != nil {
 		p.base.learn(p.look, time.Now())
 	}
 	return answer, fetched.claims(), nil
+}
+
+func (s *Store) fetchCall(q outbox.ClaimQuery, f *fetch, known []int64) call {
+	return call{s.sql.fetch, []any{q.Token, q.Relay, lifeOrNull(q.TTL), orEmpty(known)}, f.scan}
+}
+
+// fetchBesides makes deliveries of what the stream has brought, and fetches what else was claimed.
+func (s *Store) fetchBesides(ctx context.Context, q outbox.ClaimQuery, p probe, answer *result, f *fetch) error {
+	for _, m := range p.streamed {
+		if _, taken := slices.BinarySearch(answer.streamed, m.seq); !taken {
+			continue
+		}
+		d, err := m.delivery(f, *answer.now, q.TTL)
+		if err != nil {
+			return err
+		}
+		f.add(*answer.fresh, 0, d)
+	}
+	if *answer.claimed == len(answer.streamed) {
+		return nil
+	}
+	return errors.Join(s.run(ctx, []call{s.fetchCall(q, f, answer.streamed)})...)
 }
 
 // lifeOrNull is a duration as an argument; zero is no end.
@@ -155,8 +188,16 @@ func orEmpty[T any](s []T) []T {
 }
 
 func (r *result) scan(rows pgx.Rows) error {
-	return rows.Scan(&r.state, &r.floor, &r.scanned, &r.yielded, &r.claimed, &r.dueAt, &r.dueSeq, &r.cut, &r.misfit, &r.skipped,
-		&r.blocked, &r.ended, &r.foreign, &r.lostLast, &r.low, &r.backend, &r.stopped, &r.mixed, &r.nextDue)
+	var snapshot *string
+	err := rows.Scan(&r.state, &r.floor, &r.scanned, &r.yielded, &r.claimed, &r.dueAt, &r.dueSeq, &r.cut, &r.misfit, &r.skipped,
+		&r.blocked, &r.ended, &r.foreign, &r.lostLast, &r.low, &r.backend, &r.stopped, &r.mixed, &r.nextDue,
+		&r.fresh, &r.streamed, &r.absent, &snapshot, &r.now)
+	if err != nil || snapshot == nil {
+		return err
+	}
+	slices.Sort(r.streamed)
+	r.snapshot, err = parseSnapshot(*snapshot)
+	return err
 }
 
 // fetch gathers the rows of claimed messages.

@@ -3,6 +3,11 @@ package pgstore
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -68,6 +73,23 @@ func (h *harness) Open(t testing.TB) outbox.Store { return newStore(t, h.url, ni
 
 func (h *harness) Operator(t testing.TB) outbox.Operator { return newStore(t, h.url, nil) }
 
+func (h *harness) OpenKeeping(t testing.TB, payload bool) outbox.Store {
+	store := newStore(t, h.url, &Config{KeepDelivered: outbox.KeepForever, Archive: Archive{OmitPayload: !payload}, Logger: slog.New(slog.DiscardHandler)})
+	if err := store.lookAfterPartitions(t.Context(), time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func (h *harness) Archived(ctx context.Context) ([]storetest.Archived, error) {
+	rows, err := h.pool.Query(ctx, `select id, coalesce(key, ''), coalesce(convert_from(payload, 'UTF8'), ''), outcome, coalesce(detail, ''),
+		coalesce(actor, ''), coalesce(destination, ''), attempts, generation from outbox.archive order by seq, generation`)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[storetest.Archived])
+}
+
 func (h *harness) Begin(ctx context.Context) (storetest.Tx, error) {
 	tx, err := h.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: h.level, AccessMode: pgx.ReadWrite})
 	return suiteTx{tx, h.store}, err
@@ -82,6 +104,7 @@ func (h *harness) Advance(ctx context.Context, d time.Duration) error {
 			"waiting": {"available_at", "expires_at", "published_at"},
 			"dead":    {"expires_at", "published_at", "died_at"},
 			"dedup":   {"expires_at"},
+			"archive": {"ended_at"},
 		} {
 			for _, c := range columns {
 				if _, err := tx.Exec(ctx, fmt.Sprintf("update outbox.%s set %s = %s - $1::interval", table, c, c), d); err != nil {
@@ -124,4 +147,81 @@ func (tx suiteTx) Publish(ctx context.Context, ms ...outbox.Message) ([]outbox.R
 
 func (tx suiteTx) Settle(ctx context.Context, d *outbox.Delivery) error {
 	return tx.store.SettleTx(ctx, tx.Tx, d)
+}
+
+// TestStoreConformsStreaming: what the suite asks for does not depend on where candidates come from. Every store that
+// is opened has the WAL engine; one of them streams, and the others stand by. make chaos runs all cases, other runs those
+// of order.
+func TestStoreConformsStreaming(t *testing.T) {
+	var followed atomic.Int64
+	t.Run("suite", func(t *testing.T) {
+		for _, c := range storetest.Cases() {
+			if c.Guarantee != storetest.OrderPerKey && os.Getenv("OUTBOX_TEST_CHAOS_MESSAGES") == "" {
+				continue
+			}
+			t.Run(c.Name, func(t *testing.T) {
+				t.Parallel()
+				c.Run(t, &streamingHarness{newHarness(t, nil), &followed})
+			})
+		}
+	})
+	if n := followed.Load(); n == 0 {
+		t.Error("no claim followed the stream")
+	} else {
+		t.Logf("%d claims followed the stream", n)
+	}
+}
+
+type streamingHarness struct {
+	*harness
+	followed *atomic.Int64
+}
+
+func (h *streamingHarness) Open(t testing.TB) outbox.Store {
+	s := newStore(t, h.url, &Config{Engine: EngineWAL})
+	runStream(t, s)
+	return &caughtUpStore{s, h.followed}
+}
+
+// caughtUpStore claims once the stream has brought what had been committed, as the suite expects of every claim.
+type caughtUpStore struct {
+	*Store
+	followed *atomic.Int64
+}
+
+func (s *caughtUpStore) Claim(ctx context.Context, q outbox.ClaimQuery) (outbox.Batch, error) {
+	if err := s.catchUp(ctx); err != nil {
+		return outbox.Batch{}, err
+	}
+	if r := s.relay(q.Relay); r != nil && r.lane(q.Destination).feedReport("").State == feedFollowing.String() {
+		s.followed.Add(1)
+	}
+	return s.Store.Claim(ctx, q)
+}
+
+// catchUp waits until a message that is written now has come back by the stream, if this store streams.
+func (s *Store) catchUp(ctx context.Context) error {
+	s.stream.mu.Lock()
+	beats := s.stream.beats
+	s.stream.mu.Unlock()
+	if beats == nil {
+		return nil
+	}
+	content := beats.next()
+	if errs := s.run(ctx, s.transaction(call{s.sql.streamBeat, []any{publicationName(s.cfg.Schema), content}, nil})); errs[0] != nil {
+		return errs[0]
+	}
+	for beats.waits(content) && s.stream.live.Load() && ctx.Err() == nil {
+		time.Sleep(100 * time.Microsecond)
+	}
+	return ctx.Err()
+}
+
+// waits reports whether a heartbeat has not come back.
+func (b *streamBeats) waits(content string) bool {
+	n, _ := strconv.ParseInt(strings.TrimPrefix(content, b.nonce), 10, 64)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, open := b.open[n]
+	return open
 }

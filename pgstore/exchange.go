@@ -50,7 +50,7 @@ func exchange(ctx context.Context, conn *pgx.Conn, groups ...[]call) []error {
 		return fail(errors.Join(err, pipeline.Close()))
 	}
 	if failpoint.Enabled {
-		failpoint.Hit("sent." + groups[0][len(groups[0])-2].statement.file)
+		failpoint.Hit("sent." + groups[0][max(len(groups[0])-2, 0)].statement.file)
 	}
 	for i, group := range groups {
 		errs[i] = receive(conn, pipeline, group)

@@ -105,7 +105,7 @@ func TestDocumentedRoles(t *testing.T) {
 	may(t, sql, "select outbox.publish_json('ok', '{}', dedup_key => 'd', delay => interval '1 millisecond')")
 	mayNot(t, sql, "select from outbox.message", "insert into outbox.message (id, topic, payload) values (gen_random_uuid(), 'a', '')",
 		"select outbox.publish_row(gen_random_uuid(), false, 'a', null, '', '{}', null, null, null, null, null, null, null)",
-		"select outbox.pause(topic => 'a')", "select outbox.settle_tx(gen_random_uuid(), 1, gen_random_uuid(), 1)")
+		"select outbox.pause(topic => 'a')", "select outbox.settle_tx(gen_random_uuid(), 1, gen_random_uuid(), 1, null)")
 
 	golang := as("outbox_publisher")
 	publisher := newPublisher(t, &PublishConfig{LockKeys: true})

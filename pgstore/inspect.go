@@ -37,7 +37,11 @@ const countBound = 100_000
 // sampleInterval is the time between the two samples of a rate.
 const sampleInterval = time.Second
 
-var _ outbox.Inspector = (*Store)(nil)
+var (
+	_ outbox.Inspector = (*Store)(nil)
+	_ outbox.Archivist = (*Store)(nil)
+	_ outbox.Catalog   = (*Store)(nil)
+)
 
 // Depths counts the messages by state; see outbox.Inspector. Ready ones are counted up to 100,000 and above that
 // estimated by the statistics' running count of rows, the others are "at least" above that.

@@ -31,6 +31,8 @@ type lane struct {
 	mixed      bool    // other relays have other topics in this lane
 	wakes      uint64  // wake-ups before the last claim
 	sweep      sweep
+	topics     outbox.TopicSet
+	feed       feed
 	base       base
 	keyed      bool // the last claim brought messages with keys, or left such
 }
@@ -60,6 +62,10 @@ type probe struct {
 	lostAfter  int64
 	base       *base     // used by one claim at a time
 	look       *baseLook // goes with the claim; nil: none
+
+	following bool // the candidates are streamed ones instead of a window's
+	streamed  []*streamed
+	turn      uint64
 }
 
 type result struct {
@@ -77,11 +83,19 @@ type result struct {
 	stopped                   *string
 	mixed                     *bool
 	nextDue                   *int64
+	fresh                     *int64     // the claim of fresh messages
+	streamed, absent          []int64    // of the streamed candidates: taken, not in the table
+	snapshot                  snapshot   // what absent ones were looked for with
+	now                       *time.Time // the database's
 }
 
-func (l *lane) next(limit int, wakes uint64) probe {
+func (l *lane) next(limit int, bytes int64, wakes uint64) probe {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.feed.back > 0 {
+		l.alone = max(l.alone, l.floor)
+		l.floor, l.feed.back = min(l.floor, l.feed.back), 0
+	}
 	if wakes != l.wakes {
 		l.wakes = wakes
 		l.keys.wake()
@@ -94,13 +108,15 @@ func (l *lane) next(limit int, wakes uint64) probe {
 	if l.keyed && l.busy {
 		look = l.base.look(time.Now(), l.floor)
 	}
-	return probe{
+	p := probe{
 		base: &l.base, look: look,
 		floor: l.floor, share: l.floor >= l.alone, window: l.window, windowOnly: l.windowOnly,
 		due:  l.due.next(time.Now()),
 		keys: l.keys.take(time.Now(), maxKeysPerCall), seqs: l.offered[:min(len(l.offered), limit)],
 		foreign: l.foreign, lost: l.lost, lostAfter: l.lostAfter,
 	}
+	l.nextStreamed(&p, limit, bytes)
+	return p
 }
 
 // abandon puts back what a call that failed had asked for.
@@ -108,6 +124,7 @@ func (l *lane) abandon(p probe) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.keys.again(p.keys)
+	l.feed.restore(p.turn, p.streamed, nil)
 }
 
 // advance takes over what a call has found, and reports whether the next one should follow at once.
@@ -116,7 +133,9 @@ func (l *lane) advance(p probe, r *result, limit int, claimed []outbox.Claim) (m
 	defer l.mu.Unlock()
 	l.advanceKeys(p, r)
 	l.advanceOffered(p, r, claimed)
+	again := l.advanceStreamed(p, r)
 	l.advanceFloor(p, r, limit)
+	l.advanceFeed(p, r, claimed)
 	if !p.windowOnly {
 		l.due.advance(p.due, r, time.Now())
 	}
@@ -137,7 +156,7 @@ func (l *lane) advance(p probe, r *result, limit int, claimed []outbox.Claim) (m
 	}
 	offeredDue := r.dueAt != nil // a due row leaves no room for another message where there is room for one
 	l.windowOnly = (stuck || limit == 1 && offeredDue) && !p.windowOnly
-	return *r.scanned == p.window || *r.cut && *r.claimed > 0 || l.windowOnly || l.due.at != nil ||
+	return !p.following && *r.scanned == p.window || again || l.feed.pending() && !*r.misfit || *r.cut && *r.claimed > 0 || l.windowOnly || l.due.at != nil ||
 		l.keys.pending() || len(l.offered) > 0
 }
 
@@ -194,6 +213,10 @@ func (l *lane) advanceFloor(p probe, r *result, limit int) {
 	if !same(r.stopped, l.stopped) {
 		l.alone = max(l.alone, l.floor)
 		l.floor, l.stopped = 0, r.stopped
+		l.stopFeed()
+	}
+	if p.following {
+		return
 	}
 	little := 4**r.yielded < 3**r.scanned
 	switch {

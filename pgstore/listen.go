@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -35,12 +36,21 @@ func (s *Store) Wait(ctx context.Context, seen uint64, until time.Time) (uint64,
 	return s.signal.seen(), nil
 }
 
-// Listen keeps a connection that listens for notifications until the context is done. After each (re)connection
-// it wakes all waiting lanes: something may have been published meanwhile.
+// Listen listens for notifications and streams, as configured, until the context is done; see outbox.Listener.
 func (s *Store) Listen(ctx context.Context) {
-	if s.cfg.Notify == NotifyOff {
-		return
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	if s.cfg.Engine == EngineWAL {
+		wg.Go(func() { s.stream.run(ctx) })
 	}
+	if s.cfg.Notify != NotifyOff {
+		wg.Go(func() { s.listen(ctx) })
+	}
+}
+
+// listen keeps a connection that listens for notifications. After each (re)connection it wakes all waiting lanes:
+// something may have been published meanwhile.
+func (s *Store) listen(ctx context.Context) {
 	wait := listenFirstWait
 	listening := true // so that the first failure is logged
 	for ctx.Err() == nil {

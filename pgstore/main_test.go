@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -59,4 +60,18 @@ func values[T any](t testing.TB, conn *pgx.Conn, sql string, args ...any) []T {
 	}
 	t.Fatal(fmt.Errorf("%s: %w", sql, err))
 	return nil
+}
+
+// sizeOf is how large a test is: a variable of the environment says, for product sizes.
+func sizeOf(t testing.TB, variable string, usual int) int {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return usual
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s=%s: must be a number of messages", variable, text)
+	}
+	return n
 }

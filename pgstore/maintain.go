@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -9,11 +10,21 @@ import (
 	"github.com/outboxrelay/outbox"
 )
 
-// Maintain removes dedup keys that block nothing any more; see outbox.Store.
-func (s *Store) Maintain(ctx context.Context, q outbox.MaintainQuery) (outbox.MaintainReport, error) {
+// Maintain removes dedup keys that block nothing any more, and looks after the archive; see outbox.Store.
+func (s *Store) Maintain(ctx context.Context, q outbox.MaintainQuery) (report outbox.MaintainReport, err error) {
+	report, dedupErr := s.expireDedup(ctx, q)
+	expired, more, err := s.maintainArchive(ctx, q)
+	report.ArchiveExpired, report.More = expired, report.More || more
+	if err := errors.Join(dedupErr, err); err != nil {
+		return report, s.explain("maintain", err)
+	}
+	return report, nil
+}
+
+func (s *Store) expireDedup(ctx context.Context, q outbox.MaintainQuery) (outbox.MaintainReport, error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
-		return outbox.MaintainReport{}, fmt.Errorf("maintain: connect: %w", err)
+		return outbox.MaintainReport{}, fmt.Errorf("connect: %w", err)
 	}
 	defer conn.Release()
 	var report outbox.MaintainReport
@@ -27,7 +38,7 @@ func (s *Store) Maintain(ctx context.Context, q outbox.MaintainQuery) (outbox.Ma
 			return err
 		})
 	if err != nil {
-		return outbox.MaintainReport{}, s.explain("maintain", err)
+		return outbox.MaintainReport{}, err
 	}
 	report.More = report.DedupExpired == q.Limit
 	return report, nil

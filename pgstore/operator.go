@@ -23,14 +23,22 @@ func (s *Store) Retry(ctx context.Context, c outbox.Change) (outbox.ChangeReport
 
 // Discard removes messages; see outbox.Operator.
 func (s *Store) Discard(ctx context.Context, c outbox.Change) (outbox.ChangeReport, error) {
-	if c.Reason == "" && c.Continue == 0 && !c.DryRun {
-		return outbox.ChangeReport{}, refuse("Reason", "", "must say why the messages are discarded")
-	}
 	report, err := s.change(ctx, "discard", s.sql.discard, c)
 	if err != nil || report.More || report.Held == 0 || c.Wait == 0 || c.DryRun {
 		return report, err
 	}
 	return s.awaitDiscard(ctx, report, c)
+}
+
+// Purge forgets messages that have ended, and dead ones; see outbox.Operator. What is in a partition of the archive all of
+// which is meant goes with it, at once, unless a rate or a limit is given.
+func (s *Store) Purge(ctx context.Context, c outbox.Change) (outbox.ChangeReport, error) {
+	return s.change(ctx, "purge", s.sql.purge, c)
+}
+
+// Replay delivers archived messages again; see outbox.Operator.
+func (s *Store) Replay(ctx context.Context, c outbox.Change) (outbox.ChangeReport, error) {
+	return s.change(ctx, "replay", s.sql.replay, c)
 }
 
 // changeBatch is how many messages a transaction changes at most: the claim lock is held for as long.
@@ -39,7 +47,7 @@ const changeBatch = 500
 // change makes a change batch by batch. A batch that has begun is not interrupted, or the operation's id would be lost
 // with its answer; a done context ends the change after it.
 func (s *Store) change(ctx context.Context, verb string, st statement, c outbox.Change) (outbox.ChangeReport, error) {
-	if err := c.Check(); err != nil {
+	if err := c.Check(verb); err != nil {
 		return outbox.ChangeReport{}, err
 	}
 	if c.Continue > 0 {
@@ -103,6 +111,14 @@ func (s *Store) changeOnce(ctx context.Context, st statement, c outbox.Change, o
 	}
 	args := []any{idsOrNull(c.IDs), optional(c.Topic), optional(c.Key), optional(c.Class), optional(c.Text), optional(c.OlderThan),
 		optional(c.NewerThan), c.All, optional(c.Limit), optional(c.Actor), optional(c.Reason), c.DryRun, optional(c.Rate), batch, optional(operation)}
+	switch st.file {
+	case "discard":
+		args = append(args, statesOrNull(c.States))
+	case "purge":
+		args = append(args, statesOrNull(c.States), c.Holding)
+	case "replay":
+		args = append(args, statesOrNull(c.States), optional(c.Destination))
+	}
 	return s.report(ctx, call{st, args, nil})
 }
 
@@ -113,7 +129,7 @@ func (s *Store) report(ctx context.Context, c call) (r outbox.ChangeReport, err 
 	defer cancel()
 	c.read = func(rows pgx.Rows) error {
 		var id *int64
-		if err := rows.Scan(&id, &r.Matched, &r.Changed, &r.Held, &r.More); err != nil {
+		if err := rows.Scan(&id, &r.Matched, &r.Changed, &r.Held, &r.NoPayload, &r.More); err != nil {
 			return err
 		}
 		if id != nil {
@@ -204,4 +220,15 @@ func idsOrNull(ids []outbox.ID) any {
 		return nil
 	}
 	return ids
+}
+
+func statesOrNull(states []outbox.State) any {
+	if states == nil {
+		return nil
+	}
+	texts := make([]string, len(states))
+	for i, s := range states {
+		texts[i] = string(s)
+	}
+	return texts
 }

@@ -37,7 +37,7 @@ func (r *planRecorder) operatorPlans(t testing.TB, sql string, args ...any) stri
 // checkOperatorPlan finds scans of whole tables. The ledger and the lists of pauses and operations are short.
 func checkOperatorPlan(t testing.TB, what, plan string) {
 	t.Helper()
-	whole := regexp.MustCompile(`.*(Seq Scan on (message|waiting|dead)|Bitmap Heap Scan on message|Index Scan using message_pkey.*\n.*\n.*Filter.*key|Hash Join\s.*\n.*(message|waiting|dead)).*`)
+	whole := regexp.MustCompile(`.*(Seq Scan on (message|waiting|dead|archive)|Bitmap Heap Scan on (message|archive)|Index Scan using message_pkey.*\n.*\n.*Filter.*key|Hash Join\s.*\n.*(message|waiting|dead)).*`)
 	if found := whole.FindString(plan); found != "" {
 		t.Errorf("%s: the plan has %q:\n%s", what, found, plan)
 	}
@@ -56,6 +56,9 @@ func TestOperatorPlansUseIndexes(t *testing.T) {
 	relay.settle(t, outbox.Died, relay.claim(t, 1000)...)
 	relay.settle(t, outbox.Retried, relay.claim(t, 1000)...)
 	relay.claim(t, 10)
+	addPartitions(t, conn, time.Now().Format(time.RFC3339), "1d")
+	fillDay(t, conn, time.Now().Truncate(24*time.Hour), 3000)
+	archived := value[outbox.ID](t, conn, "select id from outbox.archive limit 1")
 	for _, statistics := range []string{"analyze", "delete from pg_statistic"} {
 		exec(t, conn, statistics)
 		r := newPlanRecorder(t, url)
@@ -63,9 +66,21 @@ func TestOperatorPlansUseIndexes(t *testing.T) {
 			"outbox.redrive(everything => true, batch => 10)", "outbox.redrive(topic => 'a', error_class => 'error', batch => 10)",
 			"outbox.redrive(key => 'k1', older_than => '1 s')", "outbox.retry(key => 'k1', batch => 10)",
 			"outbox.discard(key => 'k1', reason => 'test', batch => 10)", "outbox.discard(topic => 'a', reason => 'test', batch => 10)",
+			"outbox.purge(topic => 'a.1', batch => 10)", "outbox.purge(states => '{delivered}', older_than => '1 s', rate => 10, batch => 10)",
+			"outbox.purge(states => '{dead}', topic => 'a', batch => 10)", "outbox.replay('lane', topic => 'a.1', batch => 10)",
+			"outbox.replay('lane', ids => array['" + archived.String() + "'::uuid])", "outbox.expire_archive(now(), 10)",
+			"outbox.operations()",
 		} {
 			checkOperatorPlan(t, call+" after "+statistics, r.operatorPlans(t, "select * from "+call))
 		}
+		for _, table := range []string{"message", "waiting", "dead", "archive"} {
+			for _, key := range []any{nil, "k1"} {
+				checkOperatorPlan(t, fmt.Sprintf("list of %s, key %v, after %s", table, key, statistics), r.operatorPlans(t, listSQL, pgx.QueryExecModeExec,
+					table, 100, 0, 500, 20, "a.>", key, nil, nil, nil, nil, []string{"ready", "waiting", "dead", "delivered"}, true))
+			}
+		}
+		checkOperatorPlan(t, "show after "+statistics, r.operatorPlans(t, showSQL, pgx.QueryExecModeExec, 3000, archived))
+		checkOperatorPlan(t, "dead letters after "+statistics, r.operatorPlans(t, deadLettersSQL, pgx.QueryExecModeExec))
 		checkOperatorPlan(t, "message_state after "+statistics, r.operatorPlans(t, messageStateSQL, pgx.QueryExecModeExec, 3000))
 		checkOperatorPlan(t, "key_head after "+statistics, r.operatorPlans(t, keyHeadSQL, pgx.QueryExecModeExec, "k1", 3000, "a"))
 		checkOperatorPlan(t, "keys after "+statistics, r.operatorPlans(t, keysSQL, pgx.QueryExecModeExec, 101, 1000))
@@ -129,6 +144,27 @@ func operatorsAreBounded(t *testing.T, conn *pgx.Conn, store *Store) {
 		w, err := store.Why(t.Context(), outbox.WhyQuery{ID: outbox.NewID()})
 		if err == nil && w.Message != nil {
 			err = fmt.Errorf("%+v", w.Message)
+		}
+		return err
+	})
+	within("a page of the list", func() error {
+		page, err := store.List(t.Context(), outbox.ListQuery{Filter: outbox.Filter{Topic: "nowhere"}})
+		if err == nil && (len(page.Messages) > 0 || page.Next == "") {
+			err = fmt.Errorf("%d messages, then %q", len(page.Messages), page.Next)
+		}
+		return err
+	})
+	within("show", func() error {
+		list, err := store.Show(t.Context(), last)
+		if err == nil && len(list) != 1 {
+			err = fmt.Errorf("%+v", list)
+		}
+		return err
+	})
+	within("dead letters", func() error {
+		letters, err := store.DeadLetters(t.Context())
+		if err == nil && (len(letters.Groups) != 1 || letters.Groups[0].Messages != 100_000) {
+			err = fmt.Errorf("%+v", letters)
 		}
 		return err
 	})

@@ -65,11 +65,13 @@ var planNode = regexp.MustCompile(`(?m)^[A-Z][A-Za-z ]+  \(cost=`)
 // claimPlan claims 50 of what the database holds, by outbox.choose and by outbox.choose_plain, and returns the plans.
 func (r *planRecorder) claimPlan(t testing.TB, relay outbox.ID) string {
 	t.Helper()
-	return r.claimPlanOf(t, relay, "{1,2}") + r.claimPlanOf(t, relay, "{}")
+	const streamed = "{1,2,30}"
+	return r.claimPlanOf(t, relay, "{1,2}", nil) + r.claimPlanOf(t, relay, "{}", nil) +
+		r.claimPlanOf(t, relay, "{1,2}", streamed) + r.claimPlanOf(t, relay, "{}", streamed)
 }
 
 // claimPlanOf claims in a transaction that is rolled back.
-func (r *planRecorder) claimPlanOf(t testing.TB, relay outbox.ID, offered string) string {
+func (r *planRecorder) claimPlanOf(t testing.TB, relay outbox.ID, offered string, streamed any) string {
 	t.Helper()
 	tx, err := r.conn.Begin(t.Context())
 	if err != nil {
@@ -77,7 +79,7 @@ func (r *planRecorder) claimPlanOf(t testing.TB, relay outbox.ID, offered string
 	}
 	r.take()
 	if _, err := tx.Exec(t.Context(), `select outbox.claim($1, 'lane', gen_random_uuid(), 50, 1000000, true, null,
-		20, true, 100, false, '-infinity', 0, 500, '{k1,k2}', $2, '{}', 8, 0, 0, 0, 0, 0, '{}', false)`, relay, offered); err != nil {
+		20, true, 100, false, '-infinity', 0, 500, '{k1,k2}', $2, '{}', 8, 0, 0, 0, 0, 0, '{}', false, $3::text::bigint[])`, relay, offered, streamed); err != nil {
 		t.Fatal(err)
 	}
 	plans := r.take()

@@ -16,11 +16,15 @@ func (s *Store) Migrate(ctx context.Context) error {
 
 // Prepare makes the schema ready for a relay, as Config.Migrate says; see outbox.Preparer.
 func (s *Store) Prepare(ctx context.Context) error {
+	var err error
 	switch s.cfg.Migrate {
 	case MigrateAuto:
-		return s.Migrate(ctx)
+		err = s.Migrate(ctx)
 	case MigrateCheck:
-		return checkSchema(ctx, s.pool, s.cfg.Schema)
+		err = checkSchema(ctx, s.pool, s.cfg.Schema)
 	}
-	return nil
+	if err == nil {
+		s.prepareArchive(ctx)
+	}
+	return err
 }

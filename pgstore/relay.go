@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,6 +16,8 @@ import (
 // relay is what the store remembers of a relay that it registered: where its lanes' windows stand, what its
 // claims hold, and the connection of its heartbeat.
 type relay struct {
+	streams *atomic.Bool // the stream brings new messages
+
 	mu    sync.Mutex
 	lanes map[string]*lane
 	held  map[outbox.ClaimRef]*heldClaim
@@ -31,8 +34,8 @@ type heldClaim struct {
 	left       int                // not settled yet
 }
 
-func newRelay() *relay {
-	return &relay{lanes: map[string]*lane{}, held: map[outbox.ClaimRef]*heldClaim{}}
+func newRelay(streams *atomic.Bool) *relay {
+	return &relay{streams: streams, lanes: map[string]*lane{}, held: map[outbox.ClaimRef]*heldClaim{}}
 }
 
 // lane returns the lane of a destination, made when it is first asked for.
@@ -40,7 +43,11 @@ func (r *relay) lane(destination string) *lane {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.lanes[destination] == nil {
-		r.lanes[destination] = newLane()
+		l := newLane()
+		if r.streams.Load() {
+			l.streamBegins()
+		}
+		r.lanes[destination] = l
 	}
 	return r.lanes[destination]
 }
@@ -129,7 +136,7 @@ func (s *Store) register(id outbox.ID) *relay {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.relays[id] == nil {
-		s.relays[id] = newRelay()
+		s.relays[id] = newRelay(&s.stream.live)
 	}
 	return s.relays[id]
 }
@@ -141,6 +148,7 @@ func (s *Store) forget(id outbox.ID) {
 	r := s.relays[id]
 	delete(s.relays, id)
 	s.mu.Unlock()
+	s.lanesMade.Add(1)
 	if r != nil {
 		r.hangUp()
 	}

@@ -104,3 +104,12 @@ func (r *row) end() error {
 }
 
 func newRow(rows pgx.Rows) row { return row{columns: rows.RawValues()} }
+
+// timestamptzOrNull returns a zero time for NULL too.
+func (r *row) timestamptzOrNull() time.Time {
+	if r.next < len(r.columns) && r.columns[r.next] == nil {
+		r.next++
+		return time.Time{}
+	}
+	return r.timestamptz()
+}

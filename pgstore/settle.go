@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -66,11 +67,10 @@ func (st *settlement) divide(indexes []int) {
 }
 
 func (st *settlement) execute(ctx context.Context) error {
-	var ended []int64
-	parts := &partsAnswer{}
+	whole, parts := &wholeAnswer{}, &partsAnswer{}
 	var calls []call
 	if len(st.whole) > 0 {
-		calls = append(calls, st.wholeCall(&ended))
+		calls = append(calls, st.wholeCall(whole))
 	}
 	if len(st.parts) > 0 {
 		calls = append(calls, st.partsCall(st.parts, parts))
@@ -82,7 +82,9 @@ func (st *settlement) execute(ctx context.Context) error {
 		return err
 	}
 	st.apply(st.parts, parts)
-	refused := st.applyWhole(ended)
+	refused := st.applyWhole(whole.ended)
+	st.archived(len(slices.Concat(slices.Collect(maps.Values(st.whole))...))-len(refused), whole.refused)
+	st.archived(st.ended(st.parts), parts.refused)
 	if len(refused) == 0 {
 		return nil
 	}
@@ -92,7 +94,26 @@ func (st *settlement) execute(ctx context.Context) error {
 		return err
 	}
 	st.apply(refused, parts)
+	st.archived(st.ended(refused), parts.refused)
 	return nil
+}
+
+// ended counts the outcomes that have ended messages.
+func (st *settlement) ended(indexes []int) (n int) {
+	for _, i := range indexes {
+		kind := st.outcomes[i].Kind
+		if st.results[i] == outbox.SettledNow && (kind == outbox.Delivered || kind == outbox.Dropped || kind == outbox.Expired) {
+			n++
+		}
+	}
+	return n
+}
+
+// archived takes note of what the archive did with messages that have ended.
+func (st *settlement) archived(n int, why *string) {
+	if st.store.keep() != nil {
+		st.store.archived(n, why)
+	}
 }
 
 // notifies reports whether other relays should look: a key may have been freed whose next message is theirs.
@@ -111,13 +132,20 @@ func (st *settlement) send(ctx context.Context, calls []call) error {
 	return st.store.run(ctx, st.store.transaction(calls...))[0]
 }
 
-func (st *settlement) wholeCall(ended *[]int64) call {
+// wholeAnswer is what outbox.settle_delivered returns.
+type wholeAnswer struct {
+	ended   []int64
+	refused *string // why the archive did not take what has ended
+}
+
+func (a *wholeAnswer) scan(rows pgx.Rows) error { return rows.Scan(&a.ended, &a.refused) }
+
+func (st *settlement) wholeCall(answer *wholeAnswer) call {
 	claims, tokens := make([]int64, 0, len(st.whole)), make([]outbox.Token, 0, len(st.whole))
 	for claim := range st.whole {
 		claims, tokens = append(claims, claim.ID), append(tokens, claim.Token)
 	}
-	return call{st.store.sql.settleDelivered, []any{st.relay, claims, tokens},
-		func(rows pgx.Rows) error { return rows.Scan(ended) }}
+	return call{st.store.sql.settleDelivered, []any{st.relay, claims, tokens, st.store.keep()}, answer.scan}
 }
 
 // applyWhole records what settling whole claims did and returns the outcomes of those that were refused.
@@ -137,9 +165,12 @@ func (st *settlement) applyWhole(ended []int64) (refused []int) {
 // partsAnswer is what outbox.settle returns.
 type partsAnswer struct {
 	results, lanes, keys []string
+	refused              *string
 }
 
-func (a *partsAnswer) scan(rows pgx.Rows) error { return rows.Scan(&a.results, &a.lanes, &a.keys) }
+func (a *partsAnswer) scan(rows pgx.Rows) error {
+	return rows.Scan(&a.results, &a.lanes, &a.keys, &a.refused)
+}
 
 func (st *settlement) partsCall(indexes []int, answer *partsAnswer) call {
 	n := len(indexes)
@@ -155,7 +186,7 @@ func (st *settlement) partsCall(indexes []int, answer *partsAnswer) call {
 	}
 	notify := st.store.cfg.Notify != NotifyOff
 	return call{st.store.sql.settle,
-		[]any{st.relay, claims, tokens, seqs, kinds, attempts, delays, classes, texts, notify}, answer.scan}
+		[]any{st.relay, claims, tokens, seqs, kinds, attempts, delays, classes, texts, notify, st.store.keep()}, answer.scan}
 }
 
 // kindOf is the outcome's kind as outbox.settle knows it: a dead message that holds its key is parked.

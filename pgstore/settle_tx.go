@@ -38,7 +38,8 @@ var errSettledBefore = errors.New("the message was settled before, in this trans
 // the relay looks whether the message is gone: then it was delivered, otherwise the attempt has failed, even if the
 // handler returned nil. The transaction must have ended when the handler returns; the relay waits for one that has not.
 //
-// The role needs EXECUTE on the SQL function settle_tx. docs/exactly-once.md tells the rest.
+// With Config.KeepDelivered the message is kept like any other; what the archive refuses is settled all the same, and the
+// server's log says so. The role needs EXECUTE on the SQL function settle_tx. docs/exactly-once.md tells the rest.
 func (s *Store) SettleTx(ctx context.Context, tx pgx.Tx, d *outbox.Delivery) error {
 	return s.settleIn(ctx, pgxSessionOf(tx), d)
 }
@@ -54,7 +55,7 @@ func (s *Store) settleIn(ctx context.Context, tx session, d *outbox.Delivery) er
 	}
 	d.SettlesInTx(func(ctx context.Context) (bool, error) { return s.hasEnded(ctx, d.Seq) })
 	answers, err := tx.published(ctx, s.settleTxSQL,
-		d.Claim.Relay.String(), strconv.FormatInt(d.Claim.ID, 10), d.Claim.Token.String(), strconv.FormatInt(d.Seq, 10))
+		d.Claim.Relay.String(), strconv.FormatInt(d.Claim.ID, 10), d.Claim.Token.String(), strconv.FormatInt(d.Seq, 10), s.keepText())
 	if err == nil && len(answers) != 1 {
 		err = fmt.Errorf("%d answers", len(answers))
 	}
@@ -69,6 +70,14 @@ func (s *Store) settleIn(ctx context.Context, tx session, d *outbox.Delivery) er
 	default:
 		return fmt.Errorf("settle message %s: %w", d.ID, errSettledBefore)
 	}
+}
+
+// keepText is keep for a statement whose arguments are texts.
+func (s *Store) keepText() string {
+	if keep := s.keep(); keep != nil {
+		return strconv.FormatBool(*keep)
+	}
+	return ""
 }
 
 // hasEnded tells whether a message is gone, once no transaction is about to change that.

@@ -7,15 +7,23 @@ import "sync"
 type signal struct {
 	mu    sync.Mutex
 	count uint64
+	told  uint64        // without arrivals
 	next  chan struct{} // closed by the next wake-up
 }
 
 func newSignal() *signal { return &signal{next: make(chan struct{})} }
 
-func (s *signal) wake() {
+// wake tells that something may have changed in the database.
+func (s *signal) wake() { s.add(1) }
+
+// arrive tells that the stream has brought something. That alone is no reason to look for anything else.
+func (s *signal) arrive() { s.add(0) }
+
+func (s *signal) add(told uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count++
+	s.told += told
 	close(s.next)
 	s.next = make(chan struct{})
 }
@@ -25,6 +33,13 @@ func (s *signal) seen() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.count
+}
+
+// heard returns the count without arrivals.
+func (s *signal) heard() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.told
 }
 
 // after returns a channel that is closed as soon as the count is above seen.

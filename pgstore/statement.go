@@ -3,6 +3,7 @@ package pgstore
 import (
 	"embed"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5/pgtype"
 )
@@ -26,8 +27,13 @@ type statements struct {
 	settleDelivered, settle, hasEnded     statement
 	beat, holders                         statement
 	expireDedup, notify, wake             statement
+	setArchive, addPartition              statement
+	dropPartition, expireArchive          statement
 	redrive, retry, discard, discardHeld  statement
+	purge, replay                         statement
 	pause, resume                         statement
+	streamSlot, createPublication         statement
+	streamBeat, streaming                 statement
 }
 
 func newStatements(schema string) (*statements, error) {
@@ -58,25 +64,35 @@ func newStatements(schema string) (*statements, error) {
 		{&s.asyncCommit, "async_commit", nil},
 		{&s.claim, "claim", []uint32{uuid, text, uuid, integer, bigint, boolean, jsonb, bigint,
 			boolean, integer, boolean, timestamp, bigint, integer, texts, bigints, bigints, integer, bigint, bigint, integer,
-			bigint, bigint, texts, boolean}},
+			bigint, bigint, texts, boolean, bigints}},
 		{&s.belowMark, "below_mark", []uint32{uuid, text, bigint, bigint, texts, bigint, integer}},
-		{&s.fetch, "fetch", []uint32{uuid, uuid, interval_}},
+		{&s.fetch, "fetch", []uint32{uuid, uuid, interval_, bigints}},
 		{&s.sweep, "sweep", []uint32{uuid, text, text, bigint, bigint, integer}},
 		{&s.endFrozenClaim, "end_frozen_claim", nil},
-		{&s.settleDelivered, "settle_delivered", []uint32{uuid, bigints, uuids}},
-		{&s.settle, "settle", []uint32{uuid, bigints, uuids, bigints, texts, integers, bigints, texts, texts, boolean}},
+		{&s.settleDelivered, "settle_delivered", []uint32{uuid, bigints, uuids, boolean}},
+		{&s.settle, "settle", []uint32{uuid, bigints, uuids, bigints, texts, integers, bigints, texts, texts, boolean, boolean}},
 		{&s.hasEnded, "has_ended", []uint32{bigint}},
 		{&s.beat, "beat", []uint32{uuid, bigint, interval_, uuids, boolean, jsonb, jsonb, jsonb, boolean,
-			text, integer, text, text, jsonb, text, boolean}},
+			text, integer, text, text, jsonb, text, boolean, boolean, jsonb}},
 		{&s.holders, "holders", []uint32{uuid}},
 		{&s.expireDedup, "expire_dedup", []uint32{bigint}},
+		{&s.setArchive, "set_archive", []uint32{text}},
+		{&s.addPartition, "add_partition", []uint32{timestamp, text}},
+		{&s.dropPartition, "drop_partition", []uint32{timestamp, interval_}},
+		{&s.expireArchive, "expire_archive", []uint32{timestamp, interval_, integer}},
 		{&s.notify, "notify", []uint32{text}},
 		{&s.redrive, "redrive", change},
 		{&s.retry, "retry", change},
-		{&s.discard, "discard", change},
+		{&s.discard, "discard", slices.Concat(change, []uint32{texts})},
+		{&s.purge, "purge", slices.Concat(change, []uint32{texts, boolean})},
+		{&s.replay, "replay", slices.Concat(change, []uint32{texts, text})},
 		{&s.discardHeld, "discard_held", []uint32{bigint, interval_}},
 		{&s.pause, "pause", []uint32{text, text, text, text}},
 		{&s.resume, "resume", []uint32{text, text, text, text}},
+		{&s.streamSlot, "stream_slot", []uint32{text}},
+		{&s.createPublication, "create_publication", nil},
+		{&s.streamBeat, "stream_beat", []uint32{text, text}},
+		{&s.streaming, "streaming", []uint32{uuids, boolean, jsonb}},
 		{&s.wake, "wake", []uint32{texts, boolean}},
 	} {
 		sql, err := queryFiles.ReadFile("queries/" + d.file + ".sql")

@@ -5,6 +5,7 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -25,10 +27,13 @@ type Config struct {
 	Schema string
 	// Migrate is what a relay does about the schema when it starts. Publishing never migrates.
 	Migrate MigrateMode
+	// Engine is how a relay finds new messages. EngineWAL needs wal_level logical and a role that may replicate; without
+	// them the relay says so and polls.
+	Engine Engine
 	// Notify is how publishing wakes relays. With NotifyOff the relay does not listen either and is complete
 	// behind a pooler in transaction mode.
 	Notify NotifyMode
-	// ListenURL is where the listening connection goes, when the pool's own way leads through a pooler.
+	// ListenURL is where the listening and the streaming connection go, when the pool's own way leads through a pooler.
 	ListenURL string
 	// BeforeListen is called before each connection to ListenURL with what is about to be used, which it may
 	// change: a password that is read anew. For all other connections that is BeforeConnect of the pool.
@@ -41,6 +46,15 @@ type Config struct {
 	Hooks outbox.Hooks
 	// SettleSync is the durability of settling.
 	SettleSync SettleSync
+	// KeepDelivered is for how long messages are kept in the archive after they have ended: delivered, dropped, expired
+	// or discarded. Default 0, not at all; 1 min and more, or outbox.KeepForever. With 0 a relay leaves an archive
+	// that is there as it is.
+	KeepDelivered time.Duration
+	// Archive says how they are kept.
+	Archive Archive
+	// PartitionInterval is how often a relay looks whether the archive has its partitions ahead, beside its start.
+	// Default 5 min, 1 min to 1 day.
+	PartitionInterval time.Duration
 	// Logger is told of changes of the store's state. Default slog.Default.
 	Logger *slog.Logger
 }
@@ -78,12 +92,16 @@ type Store struct {
 	settleTxSQL string // for callers' transactions
 	log         *slog.Logger
 	signal      *signal
+	stream      *stream
 	waker       *waker
+	upkeep      upkeep
 	connections atomic.Int64 // that claims have used
 	within      sync.Map     // *pgx.Conn of each InTx under way: *atomic.Bool, whether it has published
 
 	mu     sync.Mutex
 	relays map[outbox.ID]*relay
+
+	lanesMade atomic.Uint64
 }
 
 var (
@@ -130,6 +148,8 @@ func New(pool *pgxpool.Pool, cfg *Config) (*Store, error) {
 	if c.Schema == "" {
 		c.Schema = DefaultSchema
 	}
+	c.PartitionInterval = cmp.Or(c.PartitionInterval, defaultPartitionInterval)
+	c.Archive.Granularity = cmp.Or(c.Archive.Granularity, defaultGranularity)
 	sql, err := newStatements(c.Schema)
 	if err != nil {
 		return nil, err
@@ -140,6 +160,7 @@ func New(pool *pgxpool.Pool, cfg *Config) (*Store, error) {
 	}
 	s := &Store{Publisher: publisher, pool: pool, cfg: c, sql: sql, settleTxSQL: render(uncommented(settleTxSQL), c.Schema), log: log, signal: newSignal(),
 		relays: map[outbox.ID]*relay{}}
+	s.stream = &stream{store: s, turn: make(chan struct{}, 1)}
 	s.waker = newWaker(s.wakeRelays, log)
 	return s, nil
 }
@@ -152,12 +173,15 @@ func (c *Config) check() error {
 	if c.SettleSync != SettleSyncOn && c.SettleSync != SettleSyncOff {
 		errs = append(errs, refuse("SettleSync", string(c.SettleSync), `SettleSyncOn or SettleSyncOff`))
 	}
+	if c.Engine != EnginePoll && c.Engine != EngineWAL {
+		errs = append(errs, refuse("Engine", string(c.Engine), `EnginePoll or EngineWAL`))
+	}
 	if c.ListenURL != "" {
 		if _, err := pgx.ParseConfig(c.ListenURL); err != nil {
 			errs = append(errs, refuse("ListenURL", "(not shown)", "a PostgreSQL URL or connection string"))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.checkArchive())...)
 }
 
 // Close notifies relays of what was published and not told yet, closes the store's own connections, and the pool if

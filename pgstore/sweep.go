@@ -38,7 +38,7 @@ func (w *sweep) due(now time.Time, floor int64, seen uint64) bool {
 // sweepPage reads one page if it is due, and reports whether it found candidates.
 func (s *Store) sweepPage(ctx context.Context, l *lane, relay outbox.ID, destination string) (bool, error) {
 	begin := time.Now()
-	seen := s.signal.seen()
+	seen := s.signal.heard()
 	l.mu.Lock()
 	from, floor, stopped := l.sweep.from, l.floor, l.stopped
 	due := l.sweep.due(begin, floor, seen)

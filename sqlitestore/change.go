@@ -26,7 +26,7 @@ const changeBatch = 500
 
 // change makes a change batch by batch. A batch that has begun is not interrupted; a done context ends the change after it.
 func (s *Store) change(ctx context.Context, verb string, c outbox.Change) (report outbox.ChangeReport, err error) {
-	if err := c.Check(); err != nil {
+	if err := c.Check(verb); err != nil {
 		return report, err
 	}
 	if c.DryRun {

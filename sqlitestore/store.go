@@ -60,10 +60,10 @@ type Store struct {
 }
 
 var (
+	_ outbox.Inspector = (*Store)(nil)
 	_ outbox.Store     = (*Store)(nil)
 	_ outbox.Preparer  = (*Store)(nil)
 	_ outbox.Listener  = (*Store)(nil)
-	_ outbox.Inspector = (*Store)(nil)
 )
 
 // New returns a Store on the caller's database. It does no I/O. A connection is taken for each call and given back: a

@@ -59,7 +59,8 @@ work abandoned. Settings come from flags, the environment (OUTBOX_…), the file
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return err })
 	root.AddCommand(a.runCommand(), a.initCommand(), a.migrateCommand(), a.publishCommand(), a.statusCommand(),
 		a.keysCommand(), a.whyCommand(), a.retryCommand(), a.redriveCommand("redrive"), a.redriveCommand("requeue"),
-		a.discardCommand(), a.pauseCommand(), a.resumeCommand(), a.relaysCommand(), a.configCommand(), a.checkCommand(), a.healthCommand(), a.waitCommand(), a.topCommand(),
+		a.replayCommand(), a.discardCommand(), a.purgeCommand("purge"), a.purgeCommand("cleanup"), a.pauseCommand(), a.resumeCommand(),
+		a.opsCommand(), a.listCommand(), a.showCommand(), a.deadCommand(), a.partitionsCommand(), a.relaysCommand(), a.walCommand(), a.configCommand(), a.checkCommand(), a.healthCommand(), a.waitCommand(), a.topCommand(),
 		a.benchCommand(), a.demoCommand(), a.versionCommand())
 	return root
 }

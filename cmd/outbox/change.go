@@ -20,20 +20,22 @@ import (
 
 // changeFlags are what the commands have in common that change messages.
 type changeFlags struct {
-	ids                     []string
+	ids, states             []string
 	topic, key, class, text string
 	older, newer            string
 	limit, goOn             int64
 	all, dryRun, yes        bool
 	reason, actor           string
 	rate                    int
-	wait                    string
-	verb, done              string // "redrive", "redriven"
+	wait, destination       string
+	holding                 bool
+	verb, done              string                             // "redrive", "redriven"
+	before                  func(context.Context, outboxStore) // the first thing; may be nil
 	change                  func(outboxStore, context.Context, outbox.Change) (outbox.ChangeReport, error)
 }
 
-const filterHelp = `A message is meant if it matches all filters that are given; --all means every one. Ages count from a dead message's death
-and from the publishing of any other. Without --yes the command counts first and asks; where nobody can be asked it refuses.
+const filterHelp = `A message is meant if it matches all filters that are given; --all means every one. Ages count from a dead message's death,
+from the end of one that has ended, and from the publishing of any other. Without --yes the command counts first and asks; where nobody can be asked it refuses.
 
 The change is made in batches, each a transaction of its own, and recorded: who, why, which messages, how many. When it is
 stopped, by Ctrl-C or a lost connection, what was changed stays changed, and --continue with the operation's id goes on.
@@ -73,10 +75,14 @@ func (a *app) changeCommand(cmd *cobra.Command, f *changeFlags) *cobra.Command {
 
 // parse makes the change; what is wrong is told by the flag's name.
 func (f *changeFlags) parse() (c outbox.Change, err error) {
-	c = outbox.Change{DryRun: f.dryRun, Rate: f.rate, Continue: f.goOn, Actor: f.actor, Reason: f.reason,
-		Filter: outbox.Filter{Topic: f.topic, Key: f.key, Class: f.class, Text: f.text, All: f.all, Limit: f.limit}}
+	c = outbox.Change{DryRun: f.dryRun, Rate: f.rate, Continue: f.goOn, Actor: f.actor, Reason: f.reason, Holding: f.holding,
+		Destination: f.destination,
+		Filter:      outbox.Filter{Topic: f.topic, Key: f.key, Class: f.class, Text: f.text, All: f.all, Limit: f.limit}}
 	if c.Actor == "" {
 		c.Actor = whoami()
+	}
+	for _, text := range f.states {
+		c.States = append(c.States, outbox.State(text))
 	}
 	var problems []error
 	for _, text := range f.ids {
@@ -103,11 +109,11 @@ func (f *changeFlags) parse() (c outbox.Change, err error) {
 	if f.isEmpty() && !f.all && f.goOn == 0 {
 		return c, errors.New("which messages? give a filter, such as --id, --topic or --key, or --all")
 	}
-	return c, c.Check()
+	return c, c.Check(f.verb)
 }
 
 func (f *changeFlags) isEmpty() bool {
-	return len(f.ids) == 0 && f.topic+f.key+f.class+f.text+f.older+f.newer == ""
+	return len(f.ids)+len(f.states) == 0 && f.topic+f.key+f.class+f.text+f.older+f.newer == ""
 }
 
 // whoami is who runs the program, as far as the system tells.
@@ -123,6 +129,9 @@ func whoami() string {
 }
 
 func (a *app) runChange(ctx context.Context, store outboxStore, f *changeFlags, c outbox.Change) error {
+	if f.before != nil {
+		f.before(ctx, store)
+	}
 	if !c.DryRun && !f.yes && c.Continue == 0 {
 		if err := a.askFirst(ctx, store, f, c); err != nil {
 			return err
@@ -139,11 +148,23 @@ func (a *app) runChange(ctx context.Context, store outboxStore, f *changeFlags, 
 	if err := a.printReport(f, c, report); err != nil {
 		return err
 	}
-	switch {
-	case report.Matched == 0:
+	if report.Matched == 0 {
 		return silently(exitNothing)
-	case report.Held > 0 && !c.DryRun:
-		return fmt.Errorf("%s held by live relays and left alone; add --wait 30s, or see: outbox keys", messages(report.Held))
+	}
+	return a.leftAlone(f, c, report)
+}
+
+// leftAlone tells what was not changed although it matches.
+func (a *app) leftAlone(f *changeFlags, c outbox.Change, r outbox.ChangeReport) error {
+	switch {
+	case f.verb == "purge" && r.Held > 0: // as the rules say; a job that runs every night has not failed
+		a.tell("%s dead and holding their key: left alone; see: outbox keys, or add --holding", messages(r.Held))
+	case f.verb == "replay" && r.NoPayload > 0:
+		return fmt.Errorf("%s cannot be replayed: kept without payload (archive.payload: false)", messages(r.NoPayload))
+	case f.verb == "replay" && r.Held > 0:
+		a.tell("%s under way already or dead: left alone", messages(r.Held))
+	case f.verb == "discard" && r.Held > 0 && !c.DryRun:
+		return fmt.Errorf("%s held by live relays and left alone; add --wait 30s, or see: outbox keys", messages(r.Held))
 	}
 	return nil
 }
@@ -237,7 +258,7 @@ func (a *app) stopped(ctx context.Context, f *changeFlags, r outbox.ChangeReport
 	switch {
 	case r.More:
 		text += fmt.Sprintf("; go on by: outbox %s --continue %d", f.verb, r.Operation)
-	case r.Held > 0:
+	case r.Held > 0 && f.verb == "discard":
 		text += fmt.Sprintf(", %s still held by live relays; go on by: outbox %s --continue %d --wait 30s", messages(r.Held), f.verb, r.Operation)
 	}
 	return &failure{code, fmt.Errorf("%w%s", err, text)}
@@ -251,15 +272,16 @@ type changeJSON struct {
 	AtLeast   bool  `json:"at_least,omitempty"` // matched: a dry run ended counting
 	Changed   int64 `json:"changed"`
 	Held      int64 `json:"held"`
+	NoPayload int64 `json:"no_payload,omitempty"`
 }
 
 func (a *app) printReport(f *changeFlags, c outbox.Change, r outbox.ChangeReport) error {
 	switch {
 	case a.json:
-		return a.printJSON(changeJSON{r.Operation, c.DryRun, r.Matched, c.DryRun && r.More, r.Changed, r.Held})
+		return a.printJSON(changeJSON{r.Operation, c.DryRun, r.Matched, c.DryRun && r.More, r.Changed, r.Held, r.NoPayload})
 	case r.Matched == 0:
 		a.tell("no message matches")
-	case c.DryRun && r.Held > 0:
+	case c.DryRun && r.Held > 0 && f.verb == "discard":
 		a.printf("would be %s: %s, of which %s held by live relays\n", f.done, matched(r), count(r.Held))
 	case c.DryRun:
 		a.printf("would be %s: %s\n", f.done, matched(r))

@@ -80,7 +80,7 @@ func warnings(st *outbox.Status) []warning {
 }
 
 func mixedText(destination string) string {
-	return fmt.Sprintf("the relays of %s have different rules for attempts, backoff or order", destination)
+	return fmt.Sprintf("the relays of %s have different rules for attempts, backoff or order, or keep differently what has ended", destination)
 }
 
 func releaseHorizon(h *outbox.HorizonHolder) string {

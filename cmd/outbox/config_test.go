@@ -24,7 +24,7 @@ var samples = map[string][3]string{
 	"database.listen_url_file": {"url-a", "url-b", "url-c"},
 	"database.schema":          {"one", "two", "three"},
 	"database.migrate":         {"check", "off", "auto"},
-	"engine":                   {"poll", "poll", "poll"},
+	"engine":                   {"wal", "poll", "wal"},
 	"notify":                   {"trigger", "off", "publish"},
 	"to":                       {"stdout:", "stdout:b", "stdout:c"},
 	"to_file":                  {"to-a", "to-b", "to-c"},
@@ -60,6 +60,10 @@ var samples = map[string][3]string{
 	"order":                    {"none", "block", "park"},
 	"disable_relay":            {"true", "false", "true"},
 	"settle_sync":              {"off", "on", "off"},
+	"keep_delivered":           {"30d", "forever", "off"},
+	"archive.granularity":      {"7d", "1m", "366d"},
+	"archive.payload":          {"false", "true", "false"},
+	"partition_interval":       {"1m", "10m", "1d"},
 	"max_payload":              {"2MiB", "3000", "64MiB"},
 	"sample_interval":          {"2s", "1m", "1h"},
 	"admin.listen":             {"127.0.0.1:1", ":2", "off"},
@@ -150,9 +154,6 @@ func TestEverySettingHasFourSources(t *testing.T) {
 // wantEffect fails when setting the values changes nothing of what commands work with.
 func wantEffect(t *testing.T, s setting, values [3]string) {
 	t.Helper()
-	if s.key == "engine" {
-		return // there is one
-	}
 	for _, value := range values {
 		c := newConfig()
 		if err := s.set(c, value); err != nil {
@@ -190,9 +191,15 @@ var refusedSettings = []refusal{
 	{"contradicting retry", "", nil, []string{"--retry-base=10m", "--retry-max=1m"}, []string{"retry.max", "at least Base"}},
 	{"schema name", "", nil, []string{"--database-schema=Outbox"}, []string{`database.schema "Outbox" (flag --database-schema)`}},
 	{"payload", "", nil, []string{"--max-payload=65MiB"}, []string{"max_payload", "67108864"}},
+	{"keep", "", nil, []string{"--keep-delivered=30"}, []string{"keep_delivered", "off, forever", "30d"}},
+	{"keep too short", "", nil, []string{"--keep-delivered=1s"}, []string{"keep_delivered", "1m0s or more"}},
+	{"granularity", "archive: {granularity: 0d}", nil, nil, []string{"archive.granularity", "1d to 366d"}},
+	{"granularity in words", "", []string{"OUTBOX_ARCHIVE_GRANULARITY=daily"}, nil, []string{"archive.granularity", "1m to 12m"}},
+	{"archive payload", "archive: {payload: maybe}", nil, nil, []string{"archive.payload", "true or false"}},
+	{"partition interval", "", nil, []string{"--partition-interval=2d"}, []string{"partition_interval", "24h"}},
 	{"payload unit", "", nil, []string{"--max-payload=1MB"}, []string{"max_payload", "MiB"}},
 	{"enum", "notify: loudly", nil, nil, []string{"publish, trigger or off"}},
-	{"engine", "engine: wal", nil, nil, []string{"must be poll"}},
+	{"engine", "engine: listen", nil, nil, []string{"must be poll or wal"}},
 	{"unknown variable", "", []string{"OUTBOX_LAESE=3s"}, nil, []string{"OUTBOX_LAESE: there is no such setting; did you mean OUTBOX_LEASE?"}},
 	{"rule without topics", "rules: [{order: none}]", nil, nil, []string{"rules[0].topics"}},
 	{"rule's order", "rules: [{topics: [a], order: fifo}]", nil, nil, []string{"rules[0].order", "skip, block, park or none"}},

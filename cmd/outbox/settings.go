@@ -45,11 +45,11 @@ func settings() []setting {
 	list := []setting{
 		{key: "database.url", secret: true, usage: "PostgreSQL URL or connection string, or sqlite: and the path of a file", set: text(func(c *config) *string { return &c.database.text })},
 		{key: "database.url_file", usage: "file that holds it, read again at each connect", set: path(func(c *config) *secret { return &c.database })},
-		{key: "database.listen_url", secret: true, usage: "direct connection for notifications, when database.url leads through a pooler", set: text(func(c *config) *string { return &c.listen.text })},
+		{key: "database.listen_url", secret: true, usage: "direct connection for notifications and replication, when database.url leads through a pooler", set: text(func(c *config) *string { return &c.listen.text })},
 		{key: "database.listen_url_file", usage: "file that holds it, read again at each connect", set: path(func(c *config) *secret { return &c.listen })},
 		{key: "database.schema", def: pgstore.DefaultSchema, usage: "schema of the outbox", set: text(func(c *config) *string { return &c.store.Schema })},
 		{key: "database.migrate", def: "auto", scope: scopeRelay, usage: "what a starting relay does about the schema: auto, check or off", set: setMigrate},
-		{key: "engine", def: "poll", scope: scopeRelay, usage: "how messages are found: poll", set: setEngine},
+		{key: "engine", def: "poll", scope: scopeRelay, usage: "how new messages are found: poll, or wal to stream them from the WAL", set: setEngine},
 		{key: "notify", def: "publish", scope: scopePublish, usage: "how publishing wakes relays: publish, trigger or off", set: setNotify},
 		{key: "to", secret: true, scope: scopeRelay, usage: "the destination of all messages: " + schemeForms(), set: text(func(c *config) *string { return &c.to.url.text })},
 		{key: "to_file", scope: scopeRelay, usage: "file that holds it", set: path(func(c *config) *secret { return &c.to.url })},
@@ -78,6 +78,10 @@ func relaySettings() []setting {
 		{key: "order", def: "skip", scope: scopeRelay, usage: "what becomes of a key when its oldest message fails: skip, block, park or none", set: relay("order")},
 		{key: "disable_relay", def: "false", scope: scopeRelay, boolean: true, usage: "deliver nothing", set: relay("disable_relay")},
 		{key: "settle_sync", def: "on", scope: scopeRelay, usage: "durability of settling: on, or off to commit it asynchronously", set: setSettleSync},
+		{key: "keep_delivered", def: "off", scope: scopeRelay, usage: "how long messages are kept in the archive after they have ended: off, 30d, forever", set: setKeep},
+		{key: "archive.granularity", def: "1d", scope: scopeRelay, usage: "time that a partition of the archive covers: days, such as 7d, or months, such as 1m", set: text(func(c *config) *string { return &c.store.Archive.Granularity })},
+		{key: "archive.payload", def: "true", scope: scopeRelay, boolean: true, usage: "keep payloads too; what is kept without cannot be replayed", set: setArchivePayload},
+		{key: "partition_interval", def: "5m", scope: scopeRelay, usage: "how often a relay looks whether the archive has its partitions ahead", set: duration(func(c *config) *time.Duration { return &c.store.PartitionInterval })},
 		{key: "max_payload", def: "1MiB", scope: scopePublish, usage: "largest payload that is published, at most 64MiB", set: size(func(c *config, n int64) { c.store.MaxPayload = int(n) })},
 		{key: "sample_interval", def: "15s", scope: scopeRelay, usage: "how often one of the relays looks how much waits, for metrics", set: relay("sample_interval")},
 		{key: "admin.listen", def: adminDefault, scope: scopeRelay, usage: "address of probes and metrics, host:port, or off", set: setAdmin},
@@ -198,11 +202,14 @@ func setMigrate(c *config, text string) error {
 	return err
 }
 
-func setEngine(_ *config, text string) error {
-	if text != "poll" {
-		return errors.New("must be poll")
+func setEngine(c *config, text string) error {
+	engine := ""
+	err := choice(func(*config) *string { return &engine }, "poll", "wal")(c, text)
+	if engine == "poll" {
+		engine = string(pgstore.EnginePoll)
 	}
-	return nil
+	c.store.Engine = pgstore.Engine(engine)
+	return err
 }
 
 func setNotify(c *config, text string) error {
@@ -213,6 +220,34 @@ func setNotify(c *config, text string) error {
 	}
 	c.store.Notify = mode
 	return nil
+}
+
+// setKeep reads a duration, off or forever.
+func setKeep(c *config, text string) (err error) {
+	switch text {
+	case "off":
+		c.store.KeepDelivered = 0
+	case "forever":
+		c.store.KeepDelivered = outbox.KeepForever
+	default:
+		if c.store.KeepDelivered, err = outbox.ParseDuration(text); err != nil {
+			return errors.New("must be off, forever or a duration with a unit, such as 30d")
+		}
+	}
+	return nil
+}
+
+func setArchivePayload(c *config, text string) error {
+	err := choice(func(*config) *string { return new(string) }, "true", "false")(c, text)
+	c.store.Archive.OmitPayload = text == "false"
+	return err
+}
+
+func duration(to func(*config) *time.Duration) func(*config, string) error {
+	return func(c *config, text string) (err error) {
+		*to(c), err = outbox.ParseDuration(text)
+		return err
+	}
 }
 
 func setSettleSync(c *config, text string) error {

@@ -27,6 +27,7 @@ type Engine struct {
 func engines() []Engine {
 	return []Engine{
 		{"poll", func(s *Server) (Backend, error) { return s, nil }},
+		{"wal", func(s *Server) (Backend, error) { return streaming{s}, nil }},
 		{"sqlite", func(*Server) (Backend, error) { return openSQLite() }},
 	}
 }

@@ -52,7 +52,7 @@ func (ts *Times) Route(sink outbox.Sink, t *Tally) outbox.Route {
 
 // AtRate publishes each message when it is due, whatever became of the one before, and waits until all are settled
 // by the relays. It returns how long publishing took.
-func (w Writing) AtRate(ctx context.Context, f *Fleet, rate int, t *Tally, ts *Times, stall time.Duration) (time.Duration, error) {
+func (w Writing) AtRate(ctx context.Context, f Receiver, rate int, t *Tally, ts *Times, stall time.Duration) (time.Duration, error) {
 	if err := f.Ready(ctx); err != nil {
 		return 0, err
 	}

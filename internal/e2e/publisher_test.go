@@ -35,6 +35,8 @@ type plan struct {
 	Bytes    int // every so many-th payload is of this size, at random; 0: none
 
 	// relays
+	Engine      pgstore.Engine
+	Quiet       bool // the relay does not listen for notifications
 	Lease       time.Duration
 	Order       string // the policy's name; empty: the default
 	Slots       int
@@ -89,6 +91,45 @@ func publish(ctx context.Context, c *crashtest.Child) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	return c.Announce("published")
+}
+
+// publishAtOnce commits all messages in one transaction, and tells when it is about to.
+func publishAtOnce(ctx context.Context, c *crashtest.Child) error {
+	p, err := readPlan()
+	if err != nil {
+		return err
+	}
+	conn, err := pgx.Connect(ctx, p.URL)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	publisher, err := pgstore.NewPublisher(nil)
+	if err != nil {
+		return err
+	}
+	w := &writer{plan: p, publisher: publisher, log: c.Log}
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{})
+	if err != nil {
+		return err
+	}
+	messages := w.messages(rand.New(rand.NewPCG(p.Seed, 0)), p.Messages)
+	receipts, err := publisher.Publish(ctx, tx, messages...)
+	if err != nil {
+		return err
+	}
+	for i, r := range receipts {
+		messages[i].ID = r.ID
+	}
+	w.tell(history.Publishing, messages)
+	if err := c.Announce("inserted"); err != nil {
+		return err
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return err
+	}
+	w.tell(history.Committed, messages)
 	return c.Announce("published")
 }
 

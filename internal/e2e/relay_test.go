@@ -31,7 +31,10 @@ func relay(ctx context.Context, c *crashtest.Child) error {
 	}
 	defer pool.Close()
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	cfg := &pgstore.Config{Logger: log}
+	cfg := &pgstore.Config{Logger: log, Engine: p.Engine}
+	if p.Quiet {
+		cfg.Notify = pgstore.NotifyOff
+	}
 	if p.AsyncSettle {
 		cfg.SettleSync = pgstore.SettleSyncOff
 	}

@@ -78,7 +78,7 @@ func write(t *testing.T, path, text string) {
 // allowed is everything that a program with the root package and pgstore may come to require: PostgreSQL's client and
 // UUIDs.
 var allowed = []string{
-	"github.com/google/uuid", "github.com/jackc/pgpassfile", "github.com/jackc/pgservicefile", "github.com/jackc/pgx/v5",
+	"github.com/google/uuid", "github.com/jackc/pgio", "github.com/jackc/pglogrepl", "github.com/jackc/pgpassfile", "github.com/jackc/pgservicefile", "github.com/jackc/pgx/v5",
 	"github.com/jackc/puddle/v2", "golang.org/x/sync", "golang.org/x/text", module,
 }
 

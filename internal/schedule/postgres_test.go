@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -19,14 +20,16 @@ import (
 // inPostgres is an outbox in a database of its own.
 type inPostgres struct {
 	url       string
+	engines   []pgstore.Engine // of the relays, by turns
+	opened    atomic.Int64
 	pool      *pgxpool.Pool // the application's
 	publisher *pgstore.Publisher
 	store     *pgstore.Store // the operator's
 }
 
-func newInPostgres(t *testing.T) *inPostgres {
+func newInPostgres(t *testing.T, engines ...pgstore.Engine) *inPostgres {
 	t.Helper()
-	b := &inPostgres{url: postgres.DatabaseFrom(t, "migrated", migrate)}
+	b := &inPostgres{url: postgres.DatabaseFrom(t, "migrated", migrate), engines: engines}
 	var err error
 	if b.publisher, err = pgstore.NewPublisher(nil); err != nil {
 		t.Fatal(err)
@@ -59,7 +62,8 @@ func migrate(ctx context.Context, url string) error {
 }
 
 func (b *inPostgres) Open(ctx context.Context) (outbox.Store, func(), error) {
-	store, err := pgstore.Open(ctx, b.url, &pgstore.Config{Logger: slog.New(slog.DiscardHandler)})
+	engine := b.engines[int(b.opened.Add(1))%len(b.engines)]
+	store, err := pgstore.Open(ctx, b.url, &pgstore.Config{Engine: engine, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -87,17 +91,18 @@ func (tx postgresTx) Publish(ctx context.Context, ms ...outbox.Message) ([]outbo
 	return tx.publisher.Publish(ctx, tx.Tx, ms...)
 }
 
-// TestSchedulesInPostgres: whatever the schedule, no promise is broken on PostgreSQL.
+// TestSchedulesInPostgres: whatever the schedule, no promise is broken on PostgreSQL, with either engine and with both.
 func TestSchedulesInPostgres(t *testing.T) {
 	plays(t, 3)
 	var all tally
 	rapid.Check(t, func(rt *rapid.T) {
 		// Three at a time: most of a schedule is waiting, for leases and breakers.
+		fleets := [][]pgstore.Engine{{pgstore.EnginePoll}, {pgstore.EngineWAL}, {pgstore.EnginePoll, pgstore.EngineWAL}}
 		plans := rapid.SliceOfN(Plans(Limits{Steps: 16}), 3, 3).Draw(rt, "plans")
 		reports, errs := make([]history.Report, len(plans)), make([]error, len(plans))
 		var wg sync.WaitGroup
 		for i, plan := range plans {
-			box := newInPostgres(t)
+			box := newInPostgres(t, fleets[i]...)
 			wg.Go(func() {
 				defer box.close()
 				reports[i], errs[i] = Play(t.Context(), box, plan)

@@ -26,8 +26,9 @@ from (
     where n.nspname = 'outbox' and f.prorettype <> 'trigger'::regtype and f.proname not in (
         -- what publishers, handlers, owners and operators call
         'publish', 'publish_json', 'publish_row', 'new_id', 'take_dedup_key', 'with_content_type', 'check_times', 'lock_keys',
-        'settle_tx', 'set_notify', 'redrive', 'retry', 'discard', 'discard_held', 'pause', 'resume', 'check_pause', 'change',
-        'change_filter', 'change_page', 'redrive_rows', 'retry_rows', 'discard_rows', 'wake_relays')
+        'settle_tx', 'set_notify', 'redrive', 'retry', 'replay', 'discard', 'discard_held', 'purge', 'pause', 'resume', 'check_pause',
+        'operations', 'change', 'change_filter', 'change_page', 'change_counts', 'change_tables', 'look_at_rows', 'redrive_rows',
+        'retry_rows', 'replay_rows', 'discard_rows', 'purge_partition', 'purge_rows', 'end_discarded', 'move_from_default', 'wake_relays')
 ) p
 where not p.granted
 order by 1

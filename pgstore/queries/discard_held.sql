@@ -1,1 +1,1 @@
-select c.operation_id, c.matched, c.changed, c.held, c.more from outbox.discard_held($1, $2) c
+select c.operation_id, c.matched, c.changed, c.held, 0::bigint, c.more from outbox.discard_held($1, $2) c

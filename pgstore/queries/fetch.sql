@@ -1,1 +1,1 @@
-select * from outbox.fetch($1, $2, $3)
+select * from outbox.fetch($1, $2, $3, $4)

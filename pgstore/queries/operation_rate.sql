@@ -1,1 +1,1 @@
-select coalesce(o.rate, 0) from outbox.operation o where o.id = $1 and o.verb = $2
+select coalesce(o.rate, 0) from outbox.operations(only_id => $1) o where o.verb = $2

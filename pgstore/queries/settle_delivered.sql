@@ -1,1 +1,1 @@
-select outbox.settle_delivered($1, $2, $3)
+select ids, refused from outbox.settle_delivered($1, $2, $3, $4)

@@ -20,5 +20,8 @@ create type outbox.choice as (
     rehashed     int[],
     alone        bigint[],    -- a suspect
     alone_hashes int[],
-    alone_lapses int
+    alone_lapses int,
+    streamed     bigint[],    -- of what was streamed: taken
+    absent       bigint[],    -- not in message, for transactions that …
+    snapshot     text         -- … this has seen
 );

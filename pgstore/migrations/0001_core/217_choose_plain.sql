@@ -21,7 +21,8 @@ create function outbox.choose_plain(
     p_keys        text[],
     p_base        bigint,  -- below it nothing is left of the lane's topics …
     p_high        bigint,  -- … and below this
-    p_known       text[]   -- only messages of these keys
+    p_known       text[],  -- only messages of these keys
+    p_stream      bigint[] -- in place of the window
 ) returns outbox.choice
 language plpgsql volatile
 as $$
@@ -49,19 +50,29 @@ begin
         where hashtext(k.key) not in (select h.hash from held h)
         limit 2000
     ),
+    picked as materialized (
+        select m.seq, case when m.topic ~ v_free then null else m.key end as key,
+               octet_length(m.payload) as bytes,
+               v_take = '' or m.topic ~ v_take as mine, m.seq in (select l.seq from listed l) as listed
+        from outbox.message m
+        where m.seq = any (p_stream)
+        limit 10000
+    ),
     win as materialized (
         select w.seq, w.key, w.hash, w.bytes, w.mine, w.listed,
                w.mine and not w.listed and (w.key is null or w.hash not in (select h.hash from held h)) as open
         from (
             select r.*, hashtext(r.key) as hash
             from (
-                select m.seq, case when m.topic ~ v_free then null else m.key end as key,
-                       octet_length(m.payload) as bytes,
-                       v_take = '' or m.topic ~ v_take as mine, m.seq in (select l.seq from listed l) as listed
-                from outbox.message m
-                where m.seq >= v_floor
-                order by m.seq
-                limit p_window
+                (select m.seq, case when m.topic ~ v_free then null else m.key end as key,
+                        octet_length(m.payload) as bytes,
+                        v_take = '' or m.topic ~ v_take as mine, m.seq in (select l.seq from listed l) as listed
+                 from outbox.message m
+                 where m.seq >= v_floor
+                 order by m.seq
+                 limit p_window)
+                union all
+                select p.* from picked p where p.key is null or p.key <> all (p_keys) -- those are continued
             ) r
             limit 10000
         ) w
@@ -109,6 +120,7 @@ begin
         where not v_many and m.seq >= p_high and m.seq < v_floor and m.key is not null
           and (v_take = '' or m.topic ~ v_take) and (v_free is null or m.topic !~ v_free)
           and m.seq not in (select l.seq from listed l)
+          and (p_stream is null or m.seq not in (select c.seq from cand c where c.source = 1))
         order by m.seq
         limit 2000
     ),
@@ -159,6 +171,7 @@ begin
     ),
     edge as materialized (
         select coalesce(
+            case when p_stream is not null then v_floor end,
             case when c.n < w.open then
                 (select min(w.seq) from win w where w.open and w.seq > c.last) end,
             w.past, v_floor) as floor, w.scanned, w.open
@@ -179,7 +192,12 @@ begin
                   select f.key from freed f
                   group by f.key
                   having count(*) >= v_each or not bool_and(f.seq in (select o.seq from ok o)))),
-           null, null, null, null, o.seqs, o.hashes, null, null, null, null, null
+           null, null, null, null, o.seqs, o.hashes, null, null, null, null, null,
+           case when p_stream is not null then
+               (select array_agg(c.seq) from cand c where c.source = 1 and c.seq in (select o.seq from ok o))
+           end,
+           (select array_agg(u.seq) from unnest(p_stream) u(seq) where u.seq not in (select p.seq from picked p)),
+           case when p_stream is not null then pg_current_snapshot()::text end
     from edge e,
          (select count(*) as n, coalesce(sum(c.bytes), 0) as bytes,
                  coalesce(bool_or(c.source = 0 and c.key in (select b.key from blocked b)), false) as blocked

@@ -32,7 +32,8 @@ create function outbox.choose(
     p_seqs        bigint[],
     p_foreign     bigint[],
     p_lost        int,
-    p_lost_after  bigint
+    p_lost_after  bigint,
+    p_stream      bigint[]   -- in place of the window
 ) returns outbox.choice
 language plpgsql volatile
 as $$
@@ -263,18 +264,28 @@ begin
         where not k.held and not p_window_only
         limit 2000
     ),
+    picked as materialized (
+        select m.seq, m.topic, case when m.topic ~ v_free then null else m.key end as key, octet_length(m.payload) as bytes
+        from outbox.message m
+        where m.seq = any (p_stream)
+        limit 10000
+    ),
     win as materialized (
         select w.seq, w.topic, w.key, w.bytes, w.mine,
                w.mine and (v_stop is null or w.topic !~ v_stop)
                    and w.seq not in (select l.seq from listed l)
                    and (w.key is null or hashtext(w.key) not in (select h.hash from reserved h)) as eligible
         from (
-            select m.seq, m.topic, case when m.topic ~ v_free then null else m.key end as key,
-                   octet_length(m.payload) as bytes, m.topic ~ v_take as mine
-            from outbox.message m
-            where m.seq >= v_floor
-            order by m.seq
-            limit p_window
+            (select m.seq, m.topic, case when m.topic ~ v_free then null else m.key end as key,
+                    octet_length(m.payload) as bytes, m.topic ~ v_take as mine
+             from outbox.message m
+             where m.seq >= v_floor
+             order by m.seq
+             limit p_window)
+            union all
+            select p.seq, p.topic, p.key, p.bytes, p.topic ~ v_take
+            from picked p -- but for what is a candidate already: rows of continued keys, and what is offered
+            where (p.key is null or p.key <> all (p_keys)) and p.seq not in (select u.seq from unnest(p_seqs) u(seq))
         ) w
         limit 10000
     ),
@@ -440,6 +451,7 @@ begin
     ),
     edge as materialized (
         select coalesce(
+            case when p_stream is not null then v_floor end,
             (select min(w.seq) from open w
              where w.seq > coalesce((select max(t.seq) from taken t where t.source = 4), 0)),
             (select max(w.seq) + 1 from win w),
@@ -473,7 +485,12 @@ begin
            l.seqs, l.hashes, l.relisted, l.rehashed,
            (select array_agg(t.seq) from taken t where t.source = -1),
            (select array_agg(hashtext(t.key)) from taken t where t.source = -1),
-           (select max(t.lapses) from taken t where t.source = -1)
+           (select max(t.lapses) from taken t where t.source = -1),
+           case when p_stream is not null then
+               (select array_agg(t.seq) from taken t where t.source = 4 and t.seq in (select o.seq from ok o))
+           end,
+           (select array_agg(u.seq) from unnest(p_stream) u(seq) where u.seq not in (select p.seq from picked p)),
+           case when p_stream is not null then pg_current_snapshot()::text end
     from (
         select array_agg(o.seq) filter (where not o.relapsed) as seqs,
                array_agg(o.hash) filter (where not o.relapsed) as hashes,

@@ -37,6 +37,7 @@ create function outbox.claim(
     p_high        bigint,    -- … and below this only messages of …
     p_known       text[],    -- … these keys
     p_queue       boolean,   -- wait for the claim lock
+    p_stream      bigint[] default null, -- in place of a window: seqs that were streamed from the WAL, all below p_floor
     out state        text,     -- busy: somebody else has the lock; unknown: no such relay (any more); done
     out claimed      int,
     out floor        bigint,   -- where the next window starts
@@ -55,7 +56,12 @@ create function outbox.claim(
     out backend      int,
     out stopped      text,     -- which topics were not claimed: closed or paused
     out mixed        boolean,  -- other relays have other topics in this lane
-    out next_due     bigint    -- microseconds until the next waiting row is due
+    out next_due     bigint,   -- microseconds until the next waiting row is due
+    out fresh        bigint,   -- the claim that has none whose relay died
+    out streamed     bigint[], -- of p_stream: claimed
+    out absent       bigint[], -- of p_stream: not in message, for transactions that …
+    out snapshot     text,     -- … this has seen
+    out now          timestamptz
 )
 language plpgsql volatile
 as $$
@@ -127,12 +133,12 @@ begin
         and not exists (select from outbox.dead d where d.key = any (p_keys) and d.holds)
     then
         v_choice := outbox.choose_plain(v_take, v_free, low, v_floor, p_destination, p_limit, p_bytes, p_window, p_keys,
-            case when p_backend = backend then p_base else 0 end, case when p_backend = backend then p_high else 0 end, p_known);
+            case when p_backend = backend then p_base else 0 end, case when p_backend = backend then p_high else 0 end, p_known, p_stream);
     end if;
     if v_choice.floor is null then
         v_choice := outbox.choose(v_now, v_take, v_dest, v_free, v_stop, mixed, v_suspect, low, v_floor, p_destination,
             p_limit, p_bytes, p_oversized, p_window, p_window_only, p_due_at, p_due_seq, p_due_rows, p_keys, p_seqs,
-            p_foreign, p_lost, p_lost_after);
+            p_foreign, p_lost, p_lost_after, p_stream);
     end if;
     floor := v_choice.floor;
     scanned := v_choice.scanned;
@@ -146,17 +152,26 @@ begin
     ended_keys := v_choice.ended_keys;
     foreign_ids := v_choice.foreign_ids;
     lost_last := v_choice.lost_last;
+    streamed := v_choice.streamed;
+    absent := v_choice.absent;
+    snapshot := v_choice.snapshot;
+    now := v_now;
 
     if v_choice.lost is not null then
         perform outbox.take_over(v_choice.lost,
             coalesce(v_choice.seqs, '{}') || coalesce(v_choice.relisted, '{}') || coalesce(v_choice.alone, '{}'));
     end if;
-    insert into outbox.claim (token, relay, beat, destination, seqs, keys, floor, lapses, claimed_at)
-    select p_token, p_relay, v_beat, p_destination, c.seqs, c.hashes,
-           case when p_closed is null then floor else 0 end, c.lapses, v_now -- others may not have passed those topics
-    from (values (v_choice.seqs, v_choice.hashes, 0), (v_choice.relisted, v_choice.rehashed, v_choice.lapses),
-                 (v_choice.alone, v_choice.alone_hashes, v_choice.alone_lapses)) c(seqs, hashes, lapses)
-    where c.seqs is not null;
+    -- Others share the floor, but not of windows that have left topics out, nor of a lane that follows the stream.
+    with claims as (
+        insert into outbox.claim (token, relay, beat, destination, seqs, keys, floor, lapses, claimed_at)
+        select p_token, p_relay, v_beat, p_destination, c.seqs, c.hashes,
+               case when p_closed is null and p_stream is null then floor else 0 end, c.lapses, v_now
+        from (values (v_choice.seqs, v_choice.hashes, 0), (v_choice.relisted, v_choice.rehashed, v_choice.lapses),
+                     (v_choice.alone, v_choice.alone_hashes, v_choice.alone_lapses)) c(seqs, hashes, lapses)
+        where c.seqs is not null
+        returning id, lapses
+    )
+    select max(c.id) into fresh from claims c where c.lapses = 0;
     claimed := coalesce(cardinality(v_choice.seqs), 0) + coalesce(cardinality(v_choice.relisted), 0)
         + coalesce(cardinality(v_choice.alone), 0);
 

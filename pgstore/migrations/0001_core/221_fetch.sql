@@ -5,7 +5,8 @@
 create function outbox.fetch(
     p_token uuid,
     p_relay uuid,
-    p_ttl   interval -- of messages without an end; null: none
+    p_ttl   interval, -- of messages without an end; null: none
+    p_known bigint[]  -- the stream has brought these
 ) returns table (
     claim bigint, lapses int, seq bigint, id uuid, topic text, key text, payload bytea, headers text, dedup_key text,
     max_attempts int,
@@ -26,7 +27,14 @@ begin
                    then (greatest(least(extract(epoch from coalesce(m.expires_at, m.published_at + p_ttl) - clock_timestamp()), 9e9),
                                   -9e9) * 1000000)::bigint end,
                m.published_at, m.generation, m.attempts
-        from outbox.claim c
+        from (
+            select c.id, c.lapses,
+                   case when p_known = '{}' then c.seqs
+                        else array(select s.seq from unnest(c.seqs) s(seq) where s.seq not in (select k.seq from unnest(p_known) k(seq)))
+                   end as seqs
+            from outbox.claim c
+            where c.token = p_token and c.relay = p_relay
+        ) c
         cross join lateral (
             select m.seq, m.id, m.topic, m.key, m.payload, m.headers, m.dedup_key, m.max_attempts, m.broker_ttl, m.expires_at,
                    m.published_at, 0 as generation, 0 as attempts
@@ -35,7 +43,6 @@ begin
             select w.seq, w.id, w.topic, w.key, w.payload, w.headers, w.dedup_key, w.max_attempts, w.broker_ttl, w.expires_at,
                    w.published_at, w.generation, w.attempts
             from outbox.waiting w where w.seq = any (c.seqs)
-        ) m
-        where c.token = p_token and c.relay = p_relay;
+        ) m;
 end
 $$;

@@ -16,9 +16,11 @@ create function outbox.settle(
     p_classes  text[],
     p_texts    text[],
     p_notify   boolean,
+    p_keep     boolean,      -- null: what has ended is not kept; whether with its payload
     out results   text[],    -- settled, before, fenced
     out lanes     text[],    -- with keys: where …
-    out keys      text[]     -- … these keys have messages that nobody lists any more
+    out keys      text[],    -- … these keys have messages that nobody lists any more
+    out refused   text       -- null: the archive took what has ended
 )
 language plpgsql volatile
 as $$
@@ -63,7 +65,16 @@ begin
         return;
     end if;
 
-    if v_ended is not null then
+    if v_ended is not null and p_keep is not null then
+        select a.refused into refused
+        from (
+            select array_agg(o.seq) as seqs, array_agg(o.kind) as kinds, array_agg(o.text) as texts, array_agg(c.destination) as destinations
+            from unnest(p_claims, p_seqs, p_kinds, p_texts) o(claim, seq, kind, text)
+            cross join lateral (select c.destination from outbox.claim c where c.id = o.claim limit 1) c
+            where o.seq = any (v_ended)
+        ) e
+        cross join lateral outbox.archive_rows(e.seqs, e.kinds, e.texts, e.destinations, null, p_keep, v_now) a;
+    elsif v_ended is not null then
         delete from outbox.message m where m.seq = any (v_ended);
         delete from outbox.waiting w where w.seq = any (v_ended);
     end if;

@@ -17,6 +17,7 @@ create function outbox.beat(
     p_notify   boolean,
     p_host text, p_pid int, p_version text, p_engine text, p_lanes jsonb, p_digest text,
     p_samples  boolean,
+    p_streaming boolean, p_stream jsonb,
     out alive boolean,
     out ahead jsonb,
     out now   timestamptz
@@ -44,7 +45,8 @@ begin
         return;   -- overtaken by a later one, which knew more
     end if;
     update outbox.relay r
-    set lease_until = v_now + p_lease, beat = p_beat + 1, counters = p_counters, faults = p_faults, seen_at = v_now
+    set lease_until = v_now + p_lease, beat = p_beat + 1, counters = p_counters, faults = p_faults, seen_at = v_now,
+        streaming = p_streaming, stream = p_stream
     where r.id = p_relay;
 
     -- One that is locked is being settled, and has its turn at the next beat.

@@ -3,14 +3,14 @@
 -- meant: a forgotten argument must not change the whole outbox.
 create function outbox.change_filter(
     ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval,
-    everything boolean, max_messages bigint
+    everything boolean, max_messages bigint, states text[] default null
 ) returns jsonb
 language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
     filter jsonb := jsonb_strip_nulls(jsonb_build_object(
         'ids', to_jsonb(ids), 'topic', topic, 'key', key, 'class', error_class, 'text', error_text,
-        'before', clock_timestamp() - older_than, 'after', clock_timestamp() - newer_than));
+        'states', to_jsonb(states), 'before', clock_timestamp() - older_than, 'after', clock_timestamp() - newer_than));
 begin
     if filter = '{}' and not coalesce(everything, false) then
         raise invalid_parameter_value using message = 'no filter: give one, or everything => true';
@@ -24,6 +24,9 @@ begin
     if topic !~ '^(([A-Za-z0-9_-]+|\*)\.)*([A-Za-z0-9_-]+|\*|>)$' then
         raise invalid_parameter_value using message = format('topic %L: must be a topic or a pattern such as orders.*.created or orders.>', topic);
     end if;
+    if states = '{}' then
+        raise invalid_parameter_value using message = 'states: must not be empty; null is no filter';
+    end if;
     if older_than < interval '0' or newer_than < interval '0' then
         raise invalid_parameter_value using message = 'an age must not be negative';
     end if;
@@ -32,7 +35,13 @@ begin
     end if;
     if ids is not null then
         filter := filter || jsonb_build_object('seqs',
-            (select coalesce(jsonb_agg(l.seq order by l.seq), '[]') from outbox.locate(ids) l));
+            -- What has ended is not looked for in the message table.
+            (with archived as materialized (select a.id, a.seq from outbox.archive a where a.id = any (ids))
+             select coalesce(jsonb_agg(l.seq order by l.seq), '[]') from (
+                 select a.seq from archived a
+                 union select w.seq from outbox.waiting w where w.id = any (ids)
+                 union select d.seq from outbox.dead d where d.id = any (ids)
+                 union select x.seq from outbox.locate(array(select unnest(ids) except select a.id from archived a)) x) l));
     end if;
     if max_messages is not null then
         filter := filter || jsonb_build_object('limit', max_messages);

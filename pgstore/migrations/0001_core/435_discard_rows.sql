@@ -2,14 +2,13 @@
 -- whoever listed what is removed, as a takeover does: a relay whose lease has lapsed may still come to settle.
 -- Claims that a settlement is just working on are locked and count as held. Each statement here has a snapshot of its
 -- own: what was settled before the locks were tried is seen.
-create function outbox.discard_rows(p_seqs bigint[], out changed bigint, out held bigint[])
+create function outbox.discard_rows(p_seqs bigint[], p_actor text, p_reason text, out changed bigint, out held bigint[])
 language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
     v_lost bigint[];
     v_free bigint[];
-    v_n    bigint;
 begin
     v_lost := array(
         select c.id from outbox.claim c
@@ -21,18 +20,9 @@ begin
         select s.seq from unnest(p_seqs) s(seq)
         where s.seq in (select u.seq from outbox.claim c cross join lateral unnest(c.seqs) u(seq) where c.id <> all (v_lost)));
     v_free := array(select s.seq from unnest(p_seqs) s(seq) where s.seq <> all (held));
-    changed := 0;
-    delete from outbox.message m where m.seq = any (v_free);
-    get diagnostics v_n = row_count;
-    changed := changed + v_n;
-    delete from outbox.waiting w where w.seq = any (v_free);
-    get diagnostics v_n = row_count;
-    changed := changed + v_n;
-    delete from outbox.dead d where d.seq = any (v_free);
-    get diagnostics v_n = row_count;
-    changed := changed + v_n;
+    changed := outbox.end_discarded(v_free, p_actor, p_reason);
     perform outbox.take_over(v_lost, v_free);
 end
 $$;
-comment on function outbox.discard_rows(bigint[]) is 'Internal: removes these messages, under the claim lock.';
-revoke execute on function outbox.discard_rows(bigint[]) from public;
+comment on function outbox.discard_rows(bigint[], text, text) is 'Internal: removes these messages, under the claim lock.';
+revoke execute on function outbox.discard_rows(bigint[], text, text) from public;

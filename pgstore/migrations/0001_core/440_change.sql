@@ -7,7 +7,8 @@ create function outbox.change(
     out operation_id bigint,  -- null: a dry run
     out matched      bigint,  -- of the whole operation
     out changed      bigint,
-    out held         bigint,  -- by a live relay, and left alone
+    out held         bigint,  -- and left alone: by a live relay, by its key, under way already
+    out bare         bigint,  -- without payload, and not replayed
     out more         boolean
 )
 language plpgsql volatile set search_path = pg_catalog, pg_temp
@@ -15,9 +16,9 @@ as $$
 #variable_conflict use_column
 declare
     v_rows   constant int := 10000; -- are read for a batch at most
-    v_tables constant text[] := case p_verb when 'redrive' then '{dead}' when 'retry' then '{waiting}'
-                                            when 'discard' then '{message,waiting,dead}' end;
+    v_tables text[];
     o        outbox.operation;
+    v_latest outbox.operation;
     v_cursor jsonb;
     v_after  bigint;
     v_until  bigint;
@@ -25,6 +26,10 @@ declare
     v_seqs   bigint[];
     v_held   bigint[] := '{}';
     v_n      bigint := 0;
+    v_left   bigint := 0;
+    v_bare   bigint := 0;
+    v_purged bigint; -- with its partition
+    v_table  text;   -- of the batch
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         raise object_not_in_prerequisite_state using
@@ -38,19 +43,22 @@ begin
     end if;
     perform outbox.plan_settings();
     if p_operation is null then
+        v_tables := outbox.change_tables(p_verb, p_filter);
         select p_verb, p_filter, p_rate, 'running', coalesce(nullif(p_actor, ''), session_user), p_reason, '{}',
                jsonb_build_object('table', v_tables[1], 'seq', 0, 'until', (select s.last_value from outbox.seq s))
         into o.verb, o.filter, o.rate, o.state, o.actor, o.reason, o.counts, o.cursor;
     else
+        if p_verb = 'purge' then -- one at a time: dropped partitions do not move the cursor
+            perform from outbox.operation x where x.id = p_operation and x.verb = p_verb for update;
+        end if;
         select * into o from outbox.operation x where x.id = p_operation;
         if not found or o.verb <> p_verb then
             raise invalid_parameter_value using message = format('there is no operation %s of %s', p_operation, p_verb);
         end if;
+        v_tables := outbox.change_tables(p_verb, o.filter);
     end if;
     operation_id := o.id;
-    matched := coalesce((o.counts ->> 'matched')::bigint, 0);
-    changed := coalesce((o.counts ->> 'changed')::bigint, 0);
-    held := coalesce((o.counts ->> 'held')::bigint, 0);
+    select n.matched, n.changed, n.held, n.bare into matched, changed, held, bare from outbox.change_counts(o.counts) n;
     more := o.state = 'running';
     if not more then
         return;
@@ -59,26 +67,31 @@ begin
     v_until := (o.cursor ->> 'until')::bigint;
     v_limit := (o.filter ->> 'limit')::bigint;
     v_cursor := o.cursor;
-    loop
+    if v_cursor ->> 'table' = 'partition' then
+        v_seqs := '{}';
+        v_purged := case when not p_dry_run then outbox.purge_partition(o.filter, coalesce(p_rate, o.rate)) end;
+        if v_purged is null then
+            v_cursor := v_cursor || '{"table": "archive"}';
+        end if;
+    end if;
+    while v_purged is null loop
         v_after := (v_cursor ->> 'seq')::bigint;
         select p.seqs, p.reached into v_seqs, v_after
         from outbox.change_page(p_verb, v_cursor ->> 'table', o.filter, v_after, v_until, v_rows,
             least(p_batch, coalesce(v_limit - case when p_dry_run then matched else changed end, p_batch))::int) p;
+        v_table := v_cursor ->> 'table';
         if v_after is not null then
             v_cursor := v_cursor || jsonb_build_object('seq', v_after);
-        elsif v_cursor ->> 'table' <> v_tables[cardinality(v_tables)] then
-            v_cursor := v_cursor || jsonb_build_object('seq', 0,
-                'table', v_tables[array_position(v_tables, v_cursor ->> 'table') + 1]);
+        elsif v_table <> v_tables[cardinality(v_tables)] then
+            v_cursor := v_cursor || jsonb_build_object('seq', 0, 'table', v_tables[array_position(v_tables, v_table) + 1]);
         else
             more := false;
         end if;
         if p_dry_run then
             matched := matched + cardinality(v_seqs);
-            if p_verb = 'discard' then
-                held := held + (select count(*) from unnest(v_seqs) s(seq) where s.seq in (
-                    select u.seq from outbox.claim c cross join lateral unnest(c.seqs) u(seq)
-                    where c.relay in (select r.id from outbox.relay r where r.lease_until >= clock_timestamp())));
-            end if;
+            select r.held, r.bare into v_left, v_bare from outbox.look_at_rows(p_verb, v_table, v_seqs, o.filter) r;
+            held := held + v_left;
+            bare := bare + v_bare;
             exit when not more or matched >= least(v_limit, 100000);
         else
             -- A small table, or the end of one, does not deserve a transaction of its own.
@@ -93,19 +106,32 @@ begin
     if current_setting('lock_timeout') = '0' then
         perform set_config('lock_timeout', '10s', true);
     end if;
-    perform outbox.claim_lock();
-    if p_operation is not null and (select x.cursor from outbox.operation x where x.id = p_operation) <> o.cursor then
-        more := true;
-        return; -- somebody else went on with it meanwhile
+    if p_verb = 'purge' and (v_purged is not null or v_table = 'archive') then
+        -- Relays need not wait for what they do not look at.
+        perform pg_advisory_xact_lock(28514, 'outbox.archive'::regclass::oid::int);
+    else
+        perform outbox.claim_lock();
     end if;
-    matched := matched + cardinality(v_seqs);
+    if p_operation is not null then
+        select * into v_latest from outbox.operation x where x.id = p_operation for update;
+        if v_latest.cursor <> o.cursor or v_latest.state <> 'running' then -- somebody else went on with it meanwhile
+            select n.matched, n.changed, n.held, n.bare into matched, changed, held, bare from outbox.change_counts(v_latest.counts) n;
+            more := v_latest.state = 'running';
+            return;
+        end if;
+    end if;
+    matched := matched + cardinality(v_seqs) + coalesce(v_purged, 0);
     case p_verb
         when 'redrive' then v_n := outbox.redrive_rows(v_seqs);
         when 'retry' then v_n := outbox.retry_rows(v_seqs);
-        when 'discard' then select d.changed, d.held into v_n, v_held from outbox.discard_rows(v_seqs) d;
+        when 'replay' then select r.changed, r.held, r.bare into v_n, v_left, v_bare from outbox.replay_rows(v_seqs, o.filter, false) r;
+        when 'purge' then
+            select r.changed + coalesce(v_purged, 0), r.held into v_n, v_left from outbox.purge_rows(v_table, v_seqs, o.filter) r;
+        when 'discard' then select d.changed, d.held into v_n, v_held from outbox.discard_rows(v_seqs, o.actor, o.reason) d;
     end case;
     changed := changed + v_n;
-    held := held + cardinality(v_held);
+    held := held + v_left + cardinality(v_held);
+    bare := bare + v_bare;
     more := more and changed < coalesce(v_limit, changed + 1);
     if v_held <> '{}' then -- for a discard that waits; a bounded list
         v_cursor := v_cursor || jsonb_build_object('held', (
@@ -113,7 +139,8 @@ begin
                 select s.value::bigint as seq from jsonb_array_elements_text(v_cursor -> 'held') s(value)
                 union select unnest(v_held) limit 1000) h));
     end if;
-    o.counts := jsonb_build_object('matched', matched, 'changed', changed, 'held', held);
+    o.counts := jsonb_build_object('matched', matched, 'changed', changed, 'held', held)
+        || case when bare > 0 then jsonb_build_object('bare', bare) else '{}' end;
     if p_operation is null then
         insert into outbox.operation (verb, filter, cursor, rate, state, actor, reason, counts, finished_at)
         values (o.verb, o.filter, v_cursor, o.rate, case when more then 'running' else 'done' end, o.actor, o.reason,
@@ -125,13 +152,58 @@ begin
             finished_at = case when not more then clock_timestamp() end
         where x.id = p_operation;
     end if;
-    if v_n > 0 then
+    if v_n > 0 and p_verb <> 'purge' then
         perform outbox.wake_relays();
     end if;
 end
 $$;
 comment on function outbox.change is 'Internal: one batch of an operation.';
 revoke execute on function outbox.change from public;
+
+create function outbox.change_counts(p_counts jsonb, out matched bigint, out changed bigint, out held bigint, out bare bigint)
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$
+    select coalesce((p_counts ->> 'matched')::bigint, 0), coalesce((p_counts ->> 'changed')::bigint, 0),
+           coalesce((p_counts ->> 'held')::bigint, 0), coalesce((p_counts ->> 'bare')::bigint, 0)
+$$;
+comment on function outbox.change_counts is 'Internal: the counts of an operation.';
+revoke execute on function outbox.change_counts from public;
+
+-- The tables that an operation goes through, in this order; partition stands for whole ones of the archive.
+create function outbox.change_tables(p_verb text, p_filter jsonb) returns text[]
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$
+    select array_agg(t.name order by t.n)
+    from (values (1, 'partition', 'purge', '["delivered", "dropped", "expired", "discarded"]'::jsonb),
+                 (2, 'archive', 'purge replay', '["delivered", "dropped", "expired", "discarded"]'),
+                 (3, 'message', 'discard', '["ready"]'), (4, 'waiting', 'discard retry', '["waiting"]'),
+                 (5, 'dead', 'discard redrive purge', '["dead"]')) t(n, name, verbs, states)
+    where p_verb = any (string_to_array(t.verbs, ' '))
+      and (not p_filter ? 'states' or exists (select from jsonb_array_elements_text(t.states) s(value) where p_filter -> 'states' ? s.value))
+$$;
+comment on function outbox.change_tables is 'Internal: where an operation looks.';
+revoke execute on function outbox.change_tables from public;
+
+-- What a dry run says about messages that would be left alone.
+create function outbox.look_at_rows(p_verb text, p_table text, p_seqs bigint[], p_filter jsonb, out held bigint, out bare bigint)
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+as $$
+begin
+    held := 0;
+    bare := 0;
+    if p_verb = 'discard' then
+        held := (select count(*) from unnest(p_seqs) s(seq) where s.seq in (
+            select u.seq from outbox.claim c cross join lateral unnest(c.seqs) u(seq)
+            where c.relay in (select r.id from outbox.relay r where r.lease_until >= clock_timestamp())));
+    elsif p_verb = 'purge' and p_table = 'dead' and not (p_filter -> 'holding')::boolean then
+        held := (select count(*) from outbox.dead d where d.seq = any (p_seqs) and d.holds);
+    elsif p_verb = 'replay' then
+        select r.held, r.bare into held, bare from outbox.replay_rows(p_seqs, p_filter, true) r;
+    end if;
+end
+$$;
+comment on function outbox.look_at_rows is 'Internal: what an operation would leave alone.';
+revoke execute on function outbox.look_at_rows from public;
 
 create function outbox.wake_relays() returns void
 language sql volatile set search_path = pg_catalog, pg_temp

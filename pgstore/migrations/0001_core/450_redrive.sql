@@ -14,7 +14,7 @@ begin
     if operation is null then
         filter := outbox.change_filter(ids, topic, key, error_class, error_text, older_than, newer_than, everything, max_messages);
     end if;
-    select c.* into operation_id, matched, changed, held, more
+    select c.operation_id, c.matched, c.changed, c.held, c.more into operation_id, matched, changed, held, more
     from outbox.change('redrive', filter, actor, reason, dry_run, rate, batch, operation) c;
 end
 $$;

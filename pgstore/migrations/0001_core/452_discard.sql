@@ -4,6 +4,7 @@ create function outbox.discard(
     older_than interval default null, newer_than interval default null, everything boolean default false,
     max_messages bigint default null, actor text default null, reason text default null,
     dry_run boolean default false, rate int default null, batch int default 500, operation bigint default null,
+    states text[] default null,
     out operation_id bigint, out matched bigint, out changed bigint, out held bigint, out more boolean
 )
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
@@ -14,10 +15,13 @@ begin
     if operation is null and not coalesce(dry_run, false) and coalesce(reason, '') = '' then
         raise invalid_parameter_value using message = 'a discard needs a reason';
     end if;
-    if operation is null then
-        filter := outbox.change_filter(ids, topic, key, error_class, error_text, older_than, newer_than, everything, max_messages);
+    if operation is null and not states <@ '{ready,waiting,dead}' then
+        raise invalid_parameter_value using message = format('states %L: must be some of ready, waiting, dead', states);
     end if;
-    select c.* into operation_id, matched, changed, held, more
+    if operation is null then
+        filter := outbox.change_filter(ids, topic, key, error_class, error_text, older_than, newer_than, everything, max_messages, states);
+    end if;
+    select c.operation_id, c.matched, c.changed, c.held, c.more into operation_id, matched, changed, held, more
     from outbox.change('discard', filter, actor, reason, dry_run, rate, batch, operation) c;
 end
 $$;

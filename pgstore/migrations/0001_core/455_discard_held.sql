@@ -29,7 +29,7 @@ begin
         raise invalid_parameter_value using message = format('there is no operation %s of discard that has come to its end', operation);
     end if;
     v_seqs := array(select s.value::bigint from jsonb_array_elements_text(o.cursor -> 'held') s(value));
-    select d.changed, d.held into v_n, v_held from outbox.discard_rows(v_seqs) d;
+    select d.changed, d.held into v_n, v_held from outbox.discard_rows(v_seqs, o.actor, o.reason) d;
     more := v_held <> '{}' and wait > interval '0';
     update outbox.operation x
     set state = case when more then 'waiting' else 'done' end, finished_at = clock_timestamp(),

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/pgstore"
+)
+
+func (a *app) deadCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "dead",
+		Short: "Show the dead letters by topic and kind of error",
+		Long: `Show the dead letters by topic and kind of error: how many, of those how many hold their key, when the first and the last of them died,
+and the id of the youngest. In the errors N stands for numbers, UUID and HEX for ids, so that what is alike is one line.
+
+It looks at the 100,000 dead letters that were published last.`,
+		Example: `  outbox dead
+  outbox redrive --topic orders.created --class timeout --dry-run`,
+		Args: cobra.NoArgs,
+	}
+	addSettings(cmd, scopeDatabase)
+	cmd.RunE = action(func(cmd *cobra.Command, _ []string) error {
+		return a.withStore(cmd, func(ctx context.Context, _ *config, store *pgstore.Store) error {
+			letters, err := store.DeadLetters(ctx)
+			if err != nil {
+				return err
+			}
+			return a.printDead(&letters)
+		})
+	})
+	return cmd
+}
+
+type deadGroupJSON struct {
+	Topic    string    `json:"topic"`
+	Class    string    `json:"class"`
+	Error    string    `json:"error"`
+	Messages int64     `json:"messages"`
+	Holding  int64     `json:"holding"`
+	First    time.Time `json:"first_died_at"`
+	Last     time.Time `json:"last_died_at"`
+	Example  string    `json:"example_id"`
+}
+
+func (a *app) printDead(letters *outbox.DeadLetters) error {
+	groups := []deadGroupJSON{}
+	rows := [][]string{{"MESSAGES", "HOLDING", "TOPIC", "CLASS", "ERROR", "FIRST", "LAST", "EXAMPLE"}}
+	for _, g := range letters.Groups {
+		groups = append(groups, deadGroupJSON{g.Topic, g.Class, g.Text, g.Messages, g.Holding, utc(g.First), utc(g.Last), g.Example.String()})
+		rows = append(rows, []string{count(g.Messages), count(g.Holding), g.Topic, g.Class, shorten(g.Text, 80), when(g.First), when(g.Last), g.Example.String()})
+	}
+	switch {
+	case a.json:
+		return a.printJSON(struct {
+			Messages depthJSON       `json:"messages"`
+			Groups   []deadGroupJSON `json:"groups"`
+		}{newDepth(letters.Messages), groups})
+	case len(letters.Groups) == 0:
+		a.tell("no message is dead")
+		return nil
+	}
+	a.printf("%s dead\n", depth(letters.Messages))
+	return a.printTable(rows)
+}

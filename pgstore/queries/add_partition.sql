@@ -1,0 +1,1 @@
+select outbox.add_partition(coalesce($1, clock_timestamp()), $2)

@@ -1,0 +1,1 @@
+select name, messages from outbox.drop_partition(coalesce($1, clock_timestamp()) - $2::interval)

@@ -1,0 +1,1 @@
+select outbox.set_archive($1)

@@ -1,0 +1,77 @@
+package pgstore
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// StreamReport is what a relay with the WAL engine tells of its stream with each heartbeat, as it is stored.
+type StreamReport struct {
+	State      string       `json:"state"` // streaming; standing by, while another relay streams; polling
+	Since      time.Time    `json:"since,omitzero"`
+	Problem    string       `json:"problem,omitempty"` // why it polls
+	LagSeconds float64      `json:"lag_seconds"`       // from a commit to its arrival, as heartbeats through the WAL measure it
+	Buffered   int          `json:"buffered"`          // messages that have arrived and were not claimed yet
+	Lanes      []LaneReport `json:"lanes"`
+}
+
+// LaneReport is what the stream means to one lane.
+type LaneReport struct {
+	Destination string    `json:"destination"`
+	State       string    `json:"state"` // following the stream; catching up with it, by windows over the table; polling
+	Since       time.Time `json:"since,omitzero"`
+	Why         string    `json:"why,omitempty"` // it last had to catch up, or polls
+	Buffered    int       `json:"buffered"`
+}
+
+// Names of states in a StreamReport.
+const (
+	stateStreaming  = "streaming"
+	stateStandingBy = "standing by"
+	statePolling    = "polling"
+)
+
+// report tells whether this store streams, and its report as JSON.
+func (st *stream) report() (streaming bool, text string) {
+	if st.store.cfg.Engine != EngineWAL {
+		return false, "{}"
+	}
+	st.mu.Lock()
+	r := StreamReport{State: statePolling, Since: st.since, Problem: st.problem}
+	switch {
+	case st.beats != nil:
+		streaming = true
+		r.State, r.LagSeconds = stateStreaming, st.beats.behind(time.Now()).Seconds()
+	case st.problem == errOtherStreams.Error():
+		r.State, r.Problem = stateStandingBy, ""
+	}
+	st.mu.Unlock()
+	r.Lanes = st.store.feedReports()
+	for _, l := range r.Lanes {
+		r.Buffered += l.Buffered
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		return streaming, "{}"
+	}
+	return streaming, string(b)
+}
+
+func (s *Store) feedReports() (reports []LaneReport) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.relays {
+		r.mu.Lock()
+		for destination, l := range r.lanes {
+			reports = append(reports, l.feedReport(destination))
+		}
+		r.mu.Unlock()
+	}
+	return reports
+}
+
+func (l *lane) feedReport(destination string) LaneReport {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return LaneReport{destination, l.feed.state.String(), l.feed.since, l.feed.why, len(l.feed.queue)}
+}

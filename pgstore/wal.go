@@ -1,0 +1,80 @@
+package pgstore
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxrelay/outbox"
+)
+
+var (
+	//go:embed queries/wal.sql
+	walSQL string
+	//go:embed queries/wal_slot.sql
+	walSlotSQL string
+)
+
+// WALStatus is the state of the WAL engine.
+type WALStatus struct {
+	Slot   *WALSlot // nil: no relay streams
+	Relays []WALRelay
+}
+
+// WALSlot is the temporary replication slot of the relay that streams, as the server has it.
+type WALSlot struct {
+	Name        string
+	PID         int   // of the server's process
+	Retained    int64 // bytes of WAL that the server keeps for it
+	Unconfirmed int64 // bytes of WAL that the relay has not confirmed
+}
+
+// WALRelay is a relay with the WAL engine.
+type WALRelay struct {
+	ID     outbox.ID
+	Host   string
+	PID    int
+	Live   bool // its lease lasts
+	Seen   time.Duration
+	Stream StreamReport // as of Seen
+}
+
+// WAL tells which relays have the WAL engine, which of them streams and how far it is.
+func (s *Store) WAL(ctx context.Context) (status WALStatus, err error) {
+	err = s.inspect(ctx, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, render(walSQL, s.cfg.Schema), pgx.QueryExecModeExec)
+		if err != nil {
+			return err
+		}
+		if status.Relays, err = pgx.CollectRows(rows, scanWALRelay); err != nil {
+			return err
+		}
+		slot := WALSlot{}
+		err = s.queryRow(ctx, tx, walSlotSQL).Scan(&slot.Name, &slot.PID, &slot.Retained, &slot.Unconfirmed)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		status.Slot = &slot
+		return err
+	})
+	return status, err
+}
+
+func scanWALRelay(row pgx.CollectableRow) (r WALRelay, err error) {
+	var streaming bool
+	var seen int64
+	var stream string
+	if err := row.Scan(&r.ID, &r.Host, &r.PID, &r.Live, &streaming, &seen, &stream); err != nil {
+		return r, err
+	}
+	r.Seen = micros(seen)
+	if err := json.Unmarshal([]byte(stream), &r.Stream); err != nil {
+		return r, fmt.Errorf("stream of relay %s: %w", r.ID, err)
+	}
+	return r, nil
+}
