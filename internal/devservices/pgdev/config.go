@@ -29,7 +29,7 @@ func (c Config) conf(port int) string {
 	set("listen_addresses", "127.0.0.1")
 	set("port", fmt.Sprint(port))
 	set("unix_socket_directories", "")
-	set("max_connections", "200")
+	set("max_connections", "400") // those of tests that have ended take their time under load
 	set("max_prepared_transactions", "20")
 	set("shared_buffers", "32MB")
 	set("wal_level", "logical")
