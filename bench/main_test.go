@@ -61,6 +61,7 @@ var costs = map[string][]string{
 	"jetstream": {},
 	"rabbitmq":  {},
 	"observed":  {"conns"},
+	"wal":       {},
 	"payload":   {"of plain", "heap MiB", "claim ms"},
 	"relays":    {"conns", "claims/1k", "settle ms"},
 	"held":      {"claim ms"},

@@ -26,11 +26,13 @@ type Archive struct {
 }
 
 const (
-	defaultGranularity       = "1d"
-	defaultPartitionInterval = 5 * time.Minute
-	minPartitionInterval     = time.Minute
-	maxPartitionInterval     = 24 * time.Hour
-	minKeep                  = time.Minute
+	// DefaultGranularity and DefaultPartitionInterval are those of a Config that leaves them out.
+	DefaultGranularity       = "1d"
+	DefaultPartitionInterval = 5 * time.Minute
+
+	minPartitionInterval = time.Minute
+	maxPartitionInterval = 24 * time.Hour
+	minKeep              = time.Minute
 )
 
 var granularity = regexp.MustCompile(`^([1-9][0-9]{0,2})([dm])$`)

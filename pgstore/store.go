@@ -148,8 +148,8 @@ func New(pool *pgxpool.Pool, cfg *Config) (*Store, error) {
 	if c.Schema == "" {
 		c.Schema = DefaultSchema
 	}
-	c.PartitionInterval = cmp.Or(c.PartitionInterval, defaultPartitionInterval)
-	c.Archive.Granularity = cmp.Or(c.Archive.Granularity, defaultGranularity)
+	c.PartitionInterval = cmp.Or(c.PartitionInterval, DefaultPartitionInterval)
+	c.Archive.Granularity = cmp.Or(c.Archive.Granularity, DefaultGranularity)
 	sql, err := newStatements(c.Schema)
 	if err != nil {
 		return nil, err

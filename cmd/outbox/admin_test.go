@@ -124,11 +124,15 @@ func TestProbesWithoutDatabase(t *testing.T) {
 	if status, body := d.get(t, "/livez"); status != http.StatusOK {
 		t.Errorf("livez: %d %s", status, body)
 	}
-	status, body := d.get(t, "/readyz")
-	if status != http.StatusServiceUnavailable {
-		t.Errorf("readyz: %d", status)
-	}
-	wantIn(t, body, "has not registered")
+	var body string
+	eventually(t, "the relay has been started", func() bool {
+		status, text := d.get(t, "/readyz")
+		if status != http.StatusServiceUnavailable {
+			t.Fatalf("readyz: %d", status)
+		}
+		body = text
+		return strings.Contains(body, "has not registered")
+	})
 	_, statusz := d.get(t, "/statusz")
 	wantIn(t, statusz, `"ready":false`, `"outbox":null`)
 	_, metrics := d.get(t, "/metrics")

@@ -177,7 +177,7 @@ type refusal struct {
 
 var refusedSettings = []refusal{
 	{"unknown key", "databases: {url: x}", nil, nil, []string{":1: databases: there is no such key", "did you mean database?"}},
-	{"key of a feature that is not there", "keep_delivered: 30d", nil, nil, []string{"keep_delivered: there is no such key"}},
+	{"key of a feature that is not there", "webhooks: 30d", nil, nil, []string{"webhooks: there is no such key"}},
 	{"key twice", "lease: 2s\nlease: 3s", nil, nil, []string{":2: lease: the key is there already"}},
 	{"group as value", "database: x", nil, nil, []string{"database: must be a mapping"}},
 	{"value as group", "lease: {a: b}", nil, nil, []string{"lease: must be a single value"}},
@@ -305,6 +305,8 @@ func TestDefaultsAreTheLibrarys(t *testing.T) {
 			c.relay = c.relay.WithDefaults()
 			c.store.Schema = cmp.Or(c.store.Schema, pgstore.DefaultSchema)
 			c.store.MaxPayload = cmp.Or(c.store.MaxPayload, outbox.DefaultMaxPayload)
+			c.store.Archive.Granularity = cmp.Or(c.store.Archive.Granularity, pgstore.DefaultGranularity)
+			c.store.PartitionInterval = cmp.Or(c.store.PartitionInterval, pgstore.DefaultPartitionInterval)
 		}
 		if !reflect.DeepEqual(c, untouched) {
 			t.Errorf("%s: %s is not the default", s.key, s.def)
