@@ -48,6 +48,20 @@ func (e *env) archiver() ArchiveHarness {
 	return h
 }
 
+// ifKept runs the cases for stores that declare Archive.
+func ifKept(cases []Case) []Case {
+	for i, c := range cases {
+		cases[i].run = func(e *env) {
+			if !e.h.Features().Archive {
+				e.Log("the store does not declare Archive")
+				return
+			}
+			c.run(e)
+		}
+	}
+	return cases
+}
+
 // keeper is a relay whose store keeps what it ends.
 func (e *env) keeper(payload bool, lanes ...outbox.LaneInfo) *relay {
 	e.Helper()

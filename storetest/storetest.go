@@ -38,7 +38,7 @@ func Cases() []Case {
 		publishCases(), dedupCases(), delayCases(), topicCases(), limitCases(),
 		leaseCases(), takeoverCases(), suspectCases(), tokenCases(), givenBackCases(),
 		settleCases(), ownSettleCases(), retryCases(), parkCases(), orderCases(), waitCases(), raceCases(), historyCases(), operatorCases(), operatorHeadCases(),
-		archiveCases(), purgeCases(), replayCases(),
+		ifKept(archiveCases()), ifKept(purgeCases()), ifKept(replayCases()),
 	)
 }
 
