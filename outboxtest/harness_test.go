@@ -100,7 +100,7 @@ func (h *harness) Dead(context.Context) ([]storetest.Dead, error) {
 }
 
 func (h *harness) Features() storetest.Features {
-	return storetest.Features{Notifications: true, OwnSettle: true, Patience: h.patience}
+	return storetest.Features{Notifications: true, OwnSettle: true, Archive: true, Patience: h.patience}
 }
 
 // suiteTx gives a Tx the suite's form.

@@ -170,6 +170,7 @@ func (tx *Tx) Commit() error {
 	}
 	tx.names = nil
 	for _, e := range tx.ends {
+		b.keep(e.row, outbox.StateDelivered, Archived{Destination: e.claim.destination})
 		delete(b.rows, e.row.seq)
 		b.ended[outbox.Delivered]++
 	}

@@ -132,7 +132,7 @@ func (h *harness) Dead(ctx context.Context) ([]storetest.Dead, error) {
 }
 
 func (h *harness) Features() storetest.Features {
-	return storetest.Features{Notifications: true, OwnSettle: true}
+	return storetest.Features{Notifications: true, OwnSettle: true, Archive: true}
 }
 
 // suiteTx is a transaction of an application.

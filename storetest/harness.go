@@ -64,6 +64,8 @@ type Features struct {
 	Notifications bool
 	// OwnSettle: handlers may settle their messages in transactions of their own; what Begin returns is a Settler.
 	OwnSettle bool
+	// Archive: what has ended may be kept; the harness is an ArchiveHarness.
+	Archive bool
 	// OneWriter: a transaction that has published is the only one that writes until it ends, so none can commit what it
 	// published before another. In place of commits that come late the suite has messages that become due late, where it can.
 	OneWriter bool

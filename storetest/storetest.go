@@ -70,7 +70,12 @@ func NotApplicable(f Features) (names []string) {
 
 // lacks reports whether a case does not apply.
 func (f Features) lacks(name string) bool {
-	return f.OneWriter && slices.Contains(lateCommits, name) || !f.Notifications && slices.Contains(wakeUps, name)
+	return f.OneWriter && slices.Contains(lateCommits, name) || !f.Notifications && slices.Contains(wakeUps, name) ||
+		!f.Archive && isAbout(name, archiveCases(), purgeCases(), replayCases())
+}
+
+func isAbout(name string, cases ...[]Case) bool {
+	return slices.ContainsFunc(slices.Concat(cases...), func(c Case) bool { return c.Name == name })
 }
 
 // Cases that a store without the feature cannot pass or fail.
