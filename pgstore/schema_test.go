@@ -74,7 +74,8 @@ func TestUncommented(t *testing.T) {
 	}
 }
 
-// TestRenderedNames: with another schema's name, no SQL of the package still names the schema outbox.
+// TestRenderedNames: with another schema's name, no SQL of the package still names the schema outbox. Comments, warnings,
+// reserved headers and the beginning of the publication's name say outbox in any schema.
 func TestRenderedNames(t *testing.T) {
 	all, err := readMigrations(migrationFiles, "migrations")
 	if err != nil {
@@ -83,7 +84,10 @@ func TestRenderedNames(t *testing.T) {
 	for _, m := range all {
 		for _, line := range strings.Split(m.script("elsewhere")+render(m.down, "elsewhere"), "\n") {
 			code, _, _ := strings.Cut(line, "--")
-			if strings.Contains(code, "outbox") && !strings.Contains(code, "comment on") && !strings.Contains(code, "'^(outbox|nats)-'") {
+			for _, word := range []string{"raise warning 'outbox: ", "'^(outbox|nats)-'", "'outbox_'"} {
+				code = strings.ReplaceAll(code, word, "")
+			}
+			if strings.Contains(code, "outbox") && !strings.Contains(code, "comment on") {
 				t.Errorf("not rendered: %s", line)
 			}
 		}

@@ -91,6 +91,29 @@ func TestStreamBringsMessages(t *testing.T) {
 	}
 }
 
+// Two outboxes in one database stream beside each other, each its own.
+func TestStreamOfAnotherSchema(t *testing.T) {
+	const schema = "other"
+	url := migratedDatabase(t)
+	conn := connect(t, url)
+	if err := migrateUp(t.Context(), conn, schema); err != nil {
+		t.Fatal(err)
+	}
+	r := newFollower(t, url, nil)
+	other := newFollower(t, url, &Config{Schema: schema, Notify: NotifyOff})
+	exec(t, conn, "insert into other.message (id, topic, payload) values (gen_random_uuid(), 'a', 'theirs')")
+	insert(t, conn, "a", 1, 0)
+	if ds := other.claimAll(t, 1); payloads(ds) != "theirs " {
+		t.Errorf("claimed %s", payloads(ds))
+	}
+	if ds := r.claimAll(t, 1); payloads(ds) != "1 " {
+		t.Errorf("claimed %s", payloads(ds))
+	}
+	if r.feedState() != feedFollowing || other.feedState() != feedFollowing {
+		t.Error("one of them does not follow the stream")
+	}
+}
+
 // What the stream brings is what a fetch finds.
 func TestStreamedIsFetched(t *testing.T) {
 	url := migratedDatabase(t)
