@@ -35,7 +35,6 @@ func archiveCases() []Case {
 		{"what is kept without payload has all but that", NothingLost, keptBare},
 		{"a discarded message is kept with who did it and why", NothingLost, discardedIsKept},
 		{"a refused result keeps nothing", NoDouble, fencedKeepsNothing},
-		{"what a handler has settled in its transaction is kept once", NothingLost, ownSettledIsKept},
 	}
 }
 
@@ -138,20 +137,4 @@ func fencedKeepsNothing(e *env) {
 	other.deliver(other.takes("1")...)
 	e.equal("answer to the late one", r.settle(outcome(outbox.Delivered, late)), []outbox.Settled{outbox.SettledBefore})
 	e.equal("how often it is kept", len(e.archived()), 1)
-}
-
-func ownSettledIsKept(e *env) {
-	r := e.keeper(true)
-	if !e.h.Features().OwnSettle {
-		e.Log("the store does not declare OwnSettle")
-		return
-	}
-	id := e.publish(msg("a", "k", "1"))[0].ID
-	d := r.takes("1")[0]
-	tx := e.begin()
-	e.settleIn(tx, d)
-	e.commit(tx)
-	r.deliver(d)
-	e.equal("what is kept", e.archived(), []Archived{
-		{ID: id, Key: "k", Payload: "1", State: outbox.StateDelivered, Attempts: 1, Destination: defaultLane}})
 }
