@@ -13,9 +13,9 @@ import (
 // every key: of the lane's topics nothing is left in message below base, and below high only messages of the known keys.
 //
 // A row of message is inserted once and never again, so what is not there once all that were drawing seqs below a mark
-// have ended will never be there. All seqs below a mark have been drawn: it is a floor, and not above the sequence. The transactions that hold a lock
-// on message after that include all that had drawn one and not ended; when none of them holds it any more, what is left
-// below the mark can be read.
+// have ended will never be there. All seqs below a mark have been drawn: it is a floor, and not above the sequence. Whoever
+// draws a seq for message has a lock on it since before (TestLateMessageOfADedupKey), so the transactions that hold one after that
+// include all that had drawn a seq and not ended; when none of them holds it any more, what is left below the mark can be read.
 //
 // A crash of the database may undo rows that were seen and draw their seqs again, and so may a failover. Both end every
 // connection: what is known counts on connections that were there when the mark was set (TestBaseAfterCrash), and on them

@@ -86,6 +86,48 @@ func TestLateMessageCheckFires(t *testing.T) {
 	}
 }
 
+// TestLateMessageOfADedupKey: a publisher that waits for another one's dedup key has drawn its seq, and no lane may believe that
+// nothing below its floor can appear any more.
+func TestLateMessageOfADedupKey(t *testing.T) {
+	url := migratedDatabase(t)
+	conn, first, second := connect(t, url), connect(t, url), connect(t, url)
+	relay := newTestRelay(t, newStore(t, url, nil), ">")
+	pass := func() {
+		t.Helper()
+		insert(t, conn, "a", 40, 40)
+		for len(work(t, relay)) > 0 {
+		}
+	}
+	const publish = "select outbox.publish('a', 'x', key => 'late', dedup_key => 'once')"
+	exec(t, first, "begin")
+	exec(t, first, publish)
+	exec(t, second, "begin")
+	waits := make(chan error, 1)
+	go func() {
+		_, err := second.Exec(t.Context(), publish)
+		waits <- err
+	}()
+	waitUntil(t, "the second publisher waits", func() bool {
+		return value[int](t, conn, "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'") == 1
+	})
+	late := value[int64](t, conn, "select last_value from outbox.seq")
+	pass()
+	exec(t, first, "rollback")
+	if err := <-waits; err != nil {
+		t.Fatal(err)
+	}
+	pass() // while the second one is open
+	pass()
+	if b := &laneOf(relay).base; b.high > late {
+		t.Errorf("high is %d while the transaction that drew %d is open", b.high, late)
+	}
+	exec(t, second, "commit")
+	exec(t, conn, `insert into outbox.message (id, topic, key, payload) values (gen_random_uuid(), 'a', 'late', 'x')`)
+	if ds := work(t, relay); len(ds) == 0 || ds[0].Seq != late {
+		t.Errorf("claimed %d messages, the first is not the older one of the key", len(ds))
+	}
+}
+
 // checkCrash: a crash of the database may draw seqs again that are below a lane's base.
 func checkCrash(t testing.TB, url string, tamper func(*base)) {
 	t.Helper()

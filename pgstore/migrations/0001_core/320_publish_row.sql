@@ -7,11 +7,15 @@ create function outbox.publish_row(
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-    n      bigint := nextval('outbox.seq');
+    n      bigint;
     now_at timestamptz;
     due    timestamptz;
     ends   timestamptz;
 begin
+    -- Before the seq is drawn, as an INSERT does it: who has drawn one and not ended is found by this lock, and below there
+    -- may be a long wait (pgstore/base.go).
+    lock table outbox.message in row exclusive mode;
+    n := nextval('outbox.seq');
     -- nullif: the topic '' belongs to ids, and the column is not null.
     if dedup_key is not null and not outbox.take_dedup_key(nullif(topic, ''), dedup_key, id, n) then
         return null;
