@@ -6,16 +6,20 @@ POINTED    := ./internal/e2e ./internal/crashtest ./internal/failpoint
 MODULES    := examples/orm bench/peers
 TESTFLAGS  ?= -timeout 30m
 # What make chaos plays: messages for each order policy, random schedules in memory and, three at a time, on PostgreSQL.
-# SEED repeats the choices of a run that printed it.
+# SEED repeats the choices of a run that printed it. MATRIX chooses rows of the matrix: a regular expression on
+# fault/engine/destination/order. SOAK is how long make soak lasts, SOAK_TO its destination, JetStream or RabbitMQ.
 CHAOS_MESSAGES  ?= 200000
 CHAOS_SCHEDULES ?= 2000
 CHAOS_ROUNDS    ?= 20
 SEED            ?=
+MATRIX          ?=
+SOAK            ?= 1h
+SOAK_TO         ?= JetStream
 FUZZTIME        ?= 10s
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-short race fuzz chaos life bench bench-peers lint fmt fmt-check vet staticcheck tidy-check
+.PHONY: help demo test test-short race fuzz chaos matrix soak life bench bench-peers lint fmt fmt-check vet staticcheck tidy-check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +51,12 @@ chaos: ## kill relays and stop a broker under load, play random schedules, in a 
 	OUTBOX_TEST_CHAOS_MESSAGES=$(CHAOS_MESSAGES) $(GO) test $(TESTFLAGS) -count=1 -run '^TestStoreConformsStreaming$$' ./pgstore
 	$(GO) test $(TESTFLAGS) -count=1 -v -run TestSchedulesInMemory ./internal/schedule -rapid.checks=$(CHAOS_SCHEDULES) $(if $(SEED),-rapid.seed=$(SEED))
 	$(GO) test $(TESTFLAGS) -count=1 -v -run TestSchedulesInPostgres ./internal/schedule -rapid.checks=$(CHAOS_ROUNDS) $(if $(SEED),-rapid.seed=$(SEED))
+
+matrix: ## play every fault at every engine, destination and order, and write the table into docs/guarantees.md, in half an hour
+	OUTBOX_TEST_MATRIX='$(MATRIX)' OUTBOX_TEST_MATRIX_PAGE=$(CURDIR)/docs/guarantees.md OUTBOX_TEST_SEED=$(SEED) $(GO) test -timeout 3h -parallel 3 -count=1 -v -run '^TestMatrix$$' ./internal/e2e
+
+soak: ## play random faults for an hour under constant load: nothing lost, memory, connections and dead rows bounded
+	OUTBOX_TEST_SOAK=$(SOAK) OUTBOX_TEST_SOAK_DESTINATION=$(SOAK_TO) OUTBOX_TEST_SEED=$(SEED) $(GO) test -timeout 25h -count=1 -v -run '^TestSoak$$' ./internal/e2e
 
 life: ## the life cycle at product size: archived messages, a killed redrive, millions of messages behind
 	OUTBOX_TEST_ARCHIVED=100000 $(GO) test $(TESTFLAGS) -count=1 -v -run '^TestArchiveExpires$$' ./pgstore

@@ -53,6 +53,13 @@ func newProgram(t *testing.T, args ...string) *program {
 func startProgram(t *testing.T, args ...string) *program {
 	t.Helper()
 	p := newProgram(t, args...)
+	p.launch(t)
+	return p
+}
+
+// launch starts a program that ends with the test.
+func (p *program) launch(t *testing.T) {
+	t.Helper()
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +67,6 @@ func startProgram(t *testing.T, args ...string) *program {
 		_ = p.Process.Kill()
 		_ = p.Wait() // fails when the test has waited
 	})
-	return p
 }
 
 // call runs the program and returns what it printed; it must succeed.

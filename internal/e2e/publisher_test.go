@@ -36,7 +36,9 @@ type plan struct {
 
 	// relays
 	Engine      pgstore.Engine
-	Quiet       bool // the relay does not listen for notifications
+	ListenURL   string // empty: URL
+	Archive     bool   // what has ended is kept
+	Quiet       bool   // the relay does not listen for notifications
 	Lease       time.Duration
 	Order       string // the policy's name; empty: the default
 	Slots       int

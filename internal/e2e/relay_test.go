@@ -31,7 +31,10 @@ func relay(ctx context.Context, c *crashtest.Child) error {
 	}
 	defer pool.Close()
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	cfg := &pgstore.Config{Logger: log, Engine: p.Engine}
+	cfg := &pgstore.Config{Logger: log, Engine: p.Engine, ListenURL: p.ListenURL}
+	if p.Archive {
+		cfg.KeepDelivered = 24 * time.Hour
+	}
 	if p.Quiet {
 		cfg.Notify = pgstore.NotifyOff
 	}

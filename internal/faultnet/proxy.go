@@ -17,6 +17,7 @@ type Proxy struct {
 	mu     sync.Mutex
 	refuse bool
 	drip   time.Duration // between bytes
+	delay  time.Duration // of each piece
 	thaw   chan struct{} // closed while bytes are carried
 	conns  map[net.Conn]struct{}
 	closed bool
@@ -70,6 +71,7 @@ func (p *Proxy) carry(to, from net.Conn) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
+		p.wait()
 		<-p.flowing()
 		if n > 0 {
 			if err := p.write(to, buf[:n]); err != nil {
@@ -105,6 +107,23 @@ func (p *Proxy) flowing() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.thaw
+}
+
+// wait lets a piece be late.
+func (p *Proxy) wait() {
+	p.mu.Lock()
+	delay := p.delay
+	p.mu.Unlock()
+	if delay > 0 {
+		time.Sleep(delay)
+	}
+}
+
+// Delay carries what arrives, up to 32 KiB at a time, so much later, in both directions; zero carries it at once again.
+func (p *Proxy) Delay(by time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = by
 }
 
 // Freeze stops carrying bytes, in both directions and on new connections too. Nobody is told.
@@ -146,13 +165,14 @@ func (p *Proxy) Refuse(on bool) {
 	}
 }
 
-// Cut closes all connections.
-func (p *Proxy) Cut() {
+// Cut closes all connections and returns how many there were, those of clients and those to the server together.
+func (p *Proxy) Cut() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for c := range p.conns {
 		c.Close()
 	}
+	return len(p.conns)
 }
 
 // Close ends the proxy and waits for it.

@@ -91,7 +91,9 @@ func TestCutClosesConnections(t *testing.T) {
 	if err := say(t, conn, 10*time.Second); err != nil {
 		t.Fatal(err)
 	}
-	p.Cut()
+	if n := p.Cut(); n != 2 {
+		t.Errorf("cut %d connections, want the client's and the server's", n)
+	}
 	if err := hear(conn, 10*time.Second); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("cut: %v", err)
 	}
@@ -133,5 +135,21 @@ func TestDrip(t *testing.T) {
 	}
 	if took := time.Since(began); took < 10*pause {
 		t.Errorf("dripped within %v", took)
+	}
+}
+
+// TestDelay: an answer takes two delays, and none once there is none.
+func TestDelay(t *testing.T) {
+	p, conn := dial(t)
+	const delay = 50 * time.Millisecond
+	for _, by := range []time.Duration{delay, 0} {
+		p.Delay(by)
+		began := time.Now()
+		if err := say(t, conn, 10*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took < 2*by {
+			t.Errorf("delayed by %v, and answered within %v", by, took)
+		}
 	}
 }

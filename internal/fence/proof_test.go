@@ -26,9 +26,10 @@ func TestProofsExist(t *testing.T) {
 	}
 }
 
-// TestGuaranteesAreProved: every row of the guarantees' tables names a proof.
+// TestGuaranteesAreProved: every row of the guarantees' tables names a proof. The matrix is one itself.
 func TestGuaranteesAreProved(t *testing.T) {
-	rows := unprovedRows(read(t, "../../docs/guarantees.md"))
+	promises, _, _ := strings.Cut(read(t, "../../docs/guarantees.md"), "<!-- matrix -->")
+	rows := unprovedRows(promises)
 	for _, row := range rows {
 		t.Errorf("without a proof: %s", row)
 	}

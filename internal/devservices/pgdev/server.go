@@ -27,6 +27,7 @@ const (
 // ends with this process at the latest, also when that is killed. Its methods are safe for concurrent use.
 type Server struct {
 	bin  string
+	cfg  Config
 	port int
 	sup  *devservices.Supervisor
 
@@ -51,7 +52,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start postgres: %w", err)
 	}
-	s := &Server{bin: bin, sup: sup}
+	s := &Server{bin: bin, cfg: cfg, sup: sup}
 	if err := s.create(ctx, account, cfg); err != nil {
 		return nil, errors.Join(fmt.Errorf("start postgres: %w", err), sup.Close())
 	}
