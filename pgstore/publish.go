@@ -21,7 +21,8 @@ const (
 	// NotifyTrigger leaves it to the triggers that the SQL function set_notify('trigger') makes.
 	NotifyTrigger
 	// NotifyOff does not notify. Commits that notify take turns in the whole database, so this is for very many
-	// small transactions, and for databases behind a pooler through which relays can't listen.
+	// small transactions, and for databases behind a pooler through which relays can't listen. Transactions that are
+	// prepared (two-phase commit) need it: PostgreSQL prepares none that has notified.
 	NotifyOff
 )
 
