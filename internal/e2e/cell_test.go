@@ -68,7 +68,6 @@ type cell struct {
 
 	repeats   int  // duplicates that the faults so far allow
 	forgotten span // what was committed then may be gone
-	played    span // from before the fault until progress after it
 }
 
 const (
@@ -94,10 +93,8 @@ func newCell(t *testing.T, s *site, r row, seed uint64) *cell {
 // runAll runs the cell from its beginning to its end.
 func (c *cell) runAll() (measured, error) {
 	c.start()
-	c.played.from = history.Now()
 	c.play(c)
 	c.awaitProgress()
-	c.played.to = history.Now()
 	c.stop()
 	return c.judge()
 }

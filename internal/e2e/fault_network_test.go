@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/outboxrelay/outbox/internal/faultnet"
@@ -42,11 +43,28 @@ func (c *cell) cut(links func() []*faultnet.Proxy) {
 }
 
 // halfOpen carries nothing for a while; nobody is told.
-func (c *cell) halfOpen(links func() []*faultnet.Proxy) {
+func (c *cell) halfOpen(links func() []*faultnet.Proxy, stands func() bool) {
 	c.mayRepeat(len(c.fleet))
 	c.onEach(links, (*faultnet.Proxy).Freeze)
 	c.hold()
+	if !stands() {
+		c.t.Error("the links were half open, and nothing stood still")
+	}
 	c.onEach(links, (*faultnet.Proxy).Thaw)
+}
+
+// deliveryStands: what was there half a second ago is still there.
+func (c *cell) deliveryStands() bool {
+	mark := c.db.count(c.t.Context(), lastSeq)
+	c.linger(500 * time.Millisecond)
+	return c.db.count(c.t.Context(), fmt.Sprintf("select count(*) from outbox.message where seq <= %d", mark)) > 0
+}
+
+// publishingStands: nothing was published for half a second.
+func (c *cell) publishingStands() bool {
+	mark := c.db.count(c.t.Context(), lastSeq)
+	c.linger(500 * time.Millisecond)
+	return c.db.count(c.t.Context(), lastSeq) == mark
 }
 
 // halfOpenDatabase carries nothing between the database and one relay, until another has that one's messages.

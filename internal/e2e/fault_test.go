@@ -58,11 +58,11 @@ var faults = []fault{
 	{name: "relays' database links drip", needs: links, play: func(c *cell) { c.drip(c.databaseLinks) }},
 	{name: "relays' database links late", exact: true, needs: links, play: func(c *cell) { c.late(c.databaseLinks) }},
 	{name: "publisher's database link cut", exact: true, needs: links, play: func(c *cell) { c.cut(c.publisherLinks) }},
-	{name: "publisher's database link half open", exact: true, needs: links, play: func(c *cell) { c.halfOpen(c.publisherLinks) }},
+	{name: "publisher's database link half open", exact: true, needs: links, play: func(c *cell) { c.halfOpen(c.publisherLinks, c.publishingStands) }},
 	{name: "publisher's database link drips", exact: true, needs: links, play: func(c *cell) { c.drip(c.publisherLinks) }},
 	{name: "publisher's database link late", exact: true, needs: links, play: func(c *cell) { c.late(c.publisherLinks) }},
 	{name: "relays' broker links cut", in: place.brokered, needs: links, play: func(c *cell) { c.cut(c.brokerLinks) }},
-	{name: "relays' broker links half open", in: place.brokered, needs: links, play: func(c *cell) { c.halfOpen(c.brokerLinks) }},
+	{name: "relays' broker links half open", in: place.brokered, needs: links, play: func(c *cell) { c.halfOpen(c.brokerLinks, c.deliveryStands) }},
 	{name: "relays' broker links drip", in: place.brokered, needs: links, play: func(c *cell) { c.drip(c.brokerLinks) }},
 	{name: "relays' broker links late", exact: true, in: place.brokered, needs: links, play: func(c *cell) { c.late(c.brokerLinks) }},
 
