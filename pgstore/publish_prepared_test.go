@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -18,7 +19,7 @@ func TestPublishPrepared(t *testing.T) {
 		if _, err := newPublisher(t, &PublishConfig{Notify: notify}).Publish(t.Context(), tx, outbox.Message{Topic: "held"}); err != nil {
 			t.Fatal(err)
 		}
-		_, err := tx.Exec(t.Context(), "prepare transaction 'publish_prepared'")
+		_, err := tx.Exec(t.Context(), "prepare transaction 'publish_prepared_"+strconv.Itoa(int(notify))+"'")
 		code := ""
 		if e, ok := err.(*pgconn.PgError); ok {
 			code = e.Code
@@ -28,7 +29,7 @@ func TestPublishPrepared(t *testing.T) {
 		}
 		_ = tx.Rollback(t.Context()) // of a transaction that is prepared there is none to roll back
 	}
-	exec(t, conn, "commit prepared 'publish_prepared'")
+	exec(t, conn, "commit prepared 'publish_prepared_"+strconv.Itoa(int(NotifyOff))+"'")
 	if n := value[int](t, conn, "select count(*) from outbox.message"); n != 1 {
 		t.Errorf("%d messages, want that of the prepared transaction", n)
 	}
