@@ -93,8 +93,10 @@ func newCell(t *testing.T, s *site, r row, seed uint64) *cell {
 // runAll runs the cell from its beginning to its end.
 func (c *cell) runAll() (measured, error) {
 	c.start()
+	c.linger(time.Second)
 	c.play(c)
 	c.awaitProgress()
+	c.linger(time.Second)
 	c.stop()
 	return c.judge()
 }

@@ -20,7 +20,9 @@ type measured struct {
 func (c *cell) judge() (measured, error) {
 	c.t.Helper()
 	if c.target != nil {
-		c.awaitLandings()
+		if q, consumes := c.target.(*queueTarget); consumes {
+			c.awaitLandings(q)
+		}
 		for _, e := range landingEvents(c.target.landed(c.t)) {
 			c.tell(e)
 		}
@@ -41,8 +43,8 @@ func (c *cell) judge() (measured, error) {
 	return m, err
 }
 
-// awaitLandings waits until the broker's consumer has what the relays have delivered, or something is lost.
-func (c *cell) awaitLandings() {
+// awaitLandings waits until the queue's consumer has what the relays have delivered, or something is lost.
+func (c *cell) awaitLandings(q *queueTarget) {
 	committed := map[string]bool{}
 	for _, e := range c.h.History() {
 		if e.Kind == history.Committed && !c.forgotten.has(e.At) {
@@ -52,7 +54,7 @@ func (c *cell) awaitLandings() {
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		missing := len(committed)
 		seen := map[string]bool{}
-		for _, l := range c.target.landed(c.t) {
+		for _, l := range q.landed(c.t) {
 			if committed[l.id] && !seen[l.id] {
 				missing--
 			}
@@ -77,7 +79,7 @@ func (c *cell) forget(events []history.Event) []history.Event {
 
 // check tells what a number says that the history's rules do not.
 func (m measured) check(repeats int) error {
-	const few = 200
+	const few = 100
 	var errs []error
 	if m.committed < few {
 		errs = append(errs, fmt.Errorf("only %d messages were committed: the load was none", m.committed))
