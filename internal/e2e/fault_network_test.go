@@ -34,9 +34,7 @@ func (c *cell) cut(links func() []*faultnet.Proxy) {
 	for range again {
 		c.mayRepeat(len(c.fleet))
 		c.onEach(links, func(l *faultnet.Proxy) {
-			if l.Cut() == 0 {
-				c.t.Error("there was no connection to cut")
-			}
+			until(c.t, patience, "there are connections to cut", func() bool { return l.Cut() > 0 })
 		})
 		c.proceed()
 	}
