@@ -13,6 +13,7 @@ import (
 
 // Beat registers a relay or extends its lease, on a connection of its own; see outbox.Store.
 func (s *Store) Beat(ctx context.Context, info outbox.RelayInfo, known []outbox.Token) (outbox.Orders, error) {
+	defer s.forgetSilent(time.Now())
 	registers := info.Beat == 0 && !info.Stopping
 	r := s.relay(info.ID)
 	if registers {
@@ -22,8 +23,12 @@ func (s *Store) Beat(ctx context.Context, info outbox.RelayInfo, known []outbox.
 	if r == nil {
 		return outbox.Orders{}, fmt.Errorf("heartbeat of relay %s: %w", info.ID, outbox.ErrLeaseLost)
 	}
+	r.silentAt.Store(time.Now().Add(silentLeases * info.Lease).UnixNano())
 	r.beat.Lock()
 	defer r.beat.Unlock()
+	if r.forgotten {
+		return outbox.Orders{}, fmt.Errorf("heartbeat of relay %s: %w", info.ID, outbox.ErrLeaseLost)
+	}
 	orders, alive, err := s.beat(ctx, r, info, known)
 	if err != nil {
 		r.hangUp()

@@ -22,10 +22,16 @@ type relay struct {
 	lanes map[string]*lane
 	held  map[outbox.ClaimRef]*heldClaim
 
-	beat  sync.Mutex // held during a heartbeat
-	conn  *pgx.Conn  // of the heartbeat
-	ahead []byte     // relays whose lease was too far ahead at the last heartbeat
+	silentAt atomic.Int64 // without another heartbeat until then the relay is over; nanoseconds since 1970
+
+	beat      sync.Mutex // held during a heartbeat
+	conn      *pgx.Conn  // of the heartbeat
+	ahead     []byte     // relays whose lease was too far ahead at the last heartbeat
+	forgotten bool       // makes no connection any more
 }
+
+// silentLeases is after how many leases without a heartbeat a relay is forgotten.
+const silentLeases = 3
 
 // heldClaim is a claim between Claim and the settlement of its last message.
 type heldClaim struct {
@@ -108,10 +114,11 @@ func (r *relay) connect(ctx context.Context, s *Store) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// disconnect closes the heartbeat's connection.
+// disconnect closes the heartbeat's connection for good.
 func (r *relay) disconnect() {
 	r.beat.Lock()
 	defer r.beat.Unlock()
+	r.forgotten = true
 	r.hangUp()
 }
 
@@ -151,5 +158,25 @@ func (s *Store) forget(id outbox.ID) {
 	s.lanesMade.Add(1)
 	if r != nil {
 		r.hangUp()
+	}
+}
+
+// forgetSilent drops the relays that send no heartbeats any more. One whose lease has ended by its own clock begins again under
+// another id and says nothing of the old one, whose connection and lanes would stay for ever (TestSilentRelayIsForgotten).
+func (s *Store) forgetSilent(now time.Time) {
+	var silent []*relay
+	s.mu.Lock()
+	for id, r := range s.relays {
+		if at := r.silentAt.Load(); at != 0 && now.UnixNano() > at {
+			silent = append(silent, r)
+			delete(s.relays, id)
+		}
+	}
+	s.mu.Unlock()
+	if len(silent) > 0 {
+		s.lanesMade.Add(1)
+	}
+	for _, r := range silent {
+		r.disconnect()
 	}
 }
