@@ -113,8 +113,8 @@ const (
 
 func (s *soak) sample(after string) {
 	s.t.Helper()
-	// What the fault has cut off goes when the server notices.
-	until(s.t, patience, "the relays have no more connections than they promise", func() bool {
+	// What the fault has cut off goes when the server notices, what a lost lease leaves with the next ones' ends.
+	until(s.t, patience, "the relays have no more connections than they promise after: "+after, func() bool {
 		n := s.db.count(s.t.Context(), relayConnections)
 		return n >= 0 && n <= mostConnections
 	})
