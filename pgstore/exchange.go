@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -67,15 +68,64 @@ func usesPreparedStatements(conn *pgx.Conn) bool {
 	return conn.Config().DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
 }
 
+// preparedData is where a connection keeps which statements it has prepared.
+const preparedData = "outbox prepared statements"
+
+// prepareAll prepares what the connection has not prepared yet, all in one write. One after the other, each statement would cost
+// the way there and back, and together more than the call's time on a slow network: it would be given up, its
+// connection closed, and all begin again with the next one (TestLateServer).
 func prepareAll(ctx context.Context, conn *pgx.Conn, groups [][]call) error {
+	known, _ := conn.PgConn().CustomData()[preparedData].(map[string]bool)
+	if known == nil {
+		known = map[string]bool{}
+		conn.PgConn().CustomData()[preparedData] = known
+	}
+	var missing []statement
 	for _, group := range groups {
 		for _, c := range group {
-			if _, err := conn.Prepare(ctx, c.statement.name, c.statement.sql); err != nil {
-				return err
+			asked := func(s statement) bool { return s.name == c.statement.name }
+			if !known[c.statement.name] && !slices.ContainsFunc(missing, asked) {
+				missing = append(missing, c.statement)
 			}
 		}
 	}
-	return nil
+	if len(missing) == 0 {
+		return nil
+	}
+	pipeline := conn.PgConn().StartPipeline(ctx)
+	for _, s := range missing {
+		pipeline.SendPrepare(s.name, s.sql, nil)
+	}
+	err := pipeline.Sync()
+	if err == nil {
+		err = receivePrepared(pipeline, missing, known)
+	}
+	if closing := pipeline.Close(); err == nil {
+		err = closing
+	}
+	return err
+}
+
+// receivePrepared reads the answers up to the Sync. After the first that is an error the server prepares no more.
+func receivePrepared(pipeline *pgconn.Pipeline, missing []statement, known map[string]bool) (first error) {
+	for i := 0; ; {
+		results, err := pipeline.GetResults()
+		var pgErr *pgconn.PgError
+		switch {
+		case errors.As(err, &pgErr):
+			first = errors.Join(first, fmt.Errorf("prepare %s: %w", missing[i].name, err))
+		case err != nil:
+			return errors.Join(first, err)
+		case results == nil:
+			return errors.Join(first, errors.New("the connection ended before all statements were prepared"))
+		default:
+			if _, prepared := results.(*pgconn.StatementDescription); !prepared {
+				return first
+			}
+			known[missing[i].name] = true
+			i++
+		}
+	}
 }
 
 func send(conn *pgx.Conn, pipeline *pgconn.Pipeline, c call, prepared bool) error {
