@@ -41,7 +41,7 @@ begin
         cross join lateral (
             select m.seq, octet_length(m.payload) as bytes
             from outbox.message m
-            where m.key = k.key and m.seq < v_floor
+            where m.key = k.key and m.seq >= p_base and m.seq < v_floor
               and (v_take = '' or m.topic ~ v_take) and (v_free is null or m.topic !~ v_free)
               and m.seq not in (select l.seq from listed l)
             order by m.seq
@@ -124,7 +124,8 @@ begin
         order by m.seq
         limit 2000
     ),
-    -- seqs in order: the continued ones are below the window.
+    -- seqs in order: the continued ones are below the window. Where a key has no others they are all that it has there
+    -- up to the last of them, so that none is older.
     bykey as materialized (
         select c.key, array_agg(c.seq) as seqs, min(c.seq) as lo, max(c.seq) as hi
         from cand c
@@ -132,6 +133,7 @@ begin
           and (v_many or c.key in (select k.key from unnest(p_keys || p_known) k(key))
                or c.key in (select b.key from below b) or (select count(*) from below) >= 2000)
         group by c.key
+        having max(c.source) = 1
     ),
     -- The first row of the key that is not in its place among the candidates. (A comparison of each with all would take
     -- the square of a long run.)
