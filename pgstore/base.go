@@ -36,7 +36,7 @@ type base struct {
 // Bounds of what is known.
 const (
 	baseInterval = 50 * time.Millisecond // between looks
-	baseWhole    = time.Second           // at least between readings from base on
+	baseWhole    = 2 * baseInterval      // at least between readings from base on
 	baseLife     = 5 * time.Minute
 	maxKnownKeys = 500
 )
