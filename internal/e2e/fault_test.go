@@ -42,7 +42,7 @@ var faults = []fault{
 	{name: "relay killed", orders: true, play: killRelays},
 	{name: "relay suspended past its lease", orders: true, play: suspendRelay},
 
-	{name: "work connections terminated", orders: true, briefly: "wal/RabbitMQ/skip", play: func(c *cell) { c.terminate("work") }},
+	{name: "work connections terminated", orders: true, briefly: "poll/JetStream/skip", play: func(c *cell) { c.terminate("work") }},
 	{name: "listening connections terminated", exact: true, briefly: "poll/handler/skip", play: func(c *cell) { c.terminate("listen") }},
 	{name: "replication connection terminated", exact: true, in: streams, briefly: "wal/JetStream/skip", play: func(c *cell) { c.terminate("replication") }},
 	{name: "publisher's connections terminated", exact: true, play: func(c *cell) { c.terminate("publisher") }},
@@ -69,15 +69,15 @@ var faults = []fault{
 	{name: "reader's transaction held", exact: true, play: holdReader},
 	{name: "writer's transaction held", exact: true, play: holdWriter},
 	{name: "publisher's transaction held", exact: true, play: holdPublisher},
-	{name: "prepared transaction held", exact: true, briefly: "wal/RabbitMQ/skip", play: holdPrepared},
+	{name: "prepared transaction held", exact: true, briefly: "wal/handler/skip", play: holdPrepared},
 	{name: "archive read for long", exact: true, needs: archive, play: readArchive},
 	{name: "PgBouncer in between, a relay killed", needs: pooler, play: killRelays},
 
 	{name: "broker restarted", in: place.brokered, play: restartBroker},
 	{name: "broker stopped", in: place.brokered, play: stopBroker},
 	{name: "broker hangs", in: at(toRabbitMQ), play: hangBroker},
-	{name: "stream deleted and recreated", in: at(toJetStream), briefly: "poll/JetStream/skip", play: recreateStream},
-	{name: "memory alarm", in: at(toRabbitMQ), briefly: "poll/RabbitMQ/skip", play: alarm},
+	{name: "stream deleted and recreated", in: at(toJetStream), play: recreateStream},
+	{name: "memory alarm", in: at(toRabbitMQ), play: alarm},
 }
 
 func streams(p place) bool { return p.engine == pgstore.EngineWAL }

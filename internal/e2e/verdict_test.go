@@ -16,6 +16,7 @@ func TestVerdictsFire(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes ten seconds")
 	}
+	t.Parallel()
 	calm := fault{name: "calm", exact: true, play: func(*cell) {}}
 	for _, p := range []place{{destination: toJetStream, order: "skip"}, {destination: toHandler, order: "skip"}} {
 		t.Run(p.destination, func(t *testing.T) {
