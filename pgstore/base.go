@@ -36,7 +36,7 @@ type base struct {
 // Bounds of what is known.
 const (
 	baseInterval = 50 * time.Millisecond // between looks
-	baseWhole    = time.Second           // at least between readings from base on
+	baseWhole    = 2 * baseInterval      // at least between readings from base on
 	baseLife     = 5 * time.Minute
 	maxKnownKeys = 500
 )
@@ -70,6 +70,7 @@ type baseLook struct {
 	held    []string // … and its writers
 	ended   *bool    // those of the mark before have …
 	keys    []string // … and this is left below that; nil or more than the bound: too much to know
+	lowest  *int64   // the first of it, or the mark
 }
 
 // look returns what to ask now; nil: nothing.
@@ -113,7 +114,7 @@ func (b *base) learn(k *baseLook, now time.Time) {
 
 func (b *base) raise(k *baseLook, now time.Time) {
 	if k.anew {
-		b.base, b.known = 0, nil
+		b.base, b.high, b.known = 0, 0, nil
 	}
 	known := k.keys
 	if k.from > b.base {
@@ -121,19 +122,22 @@ func (b *base) raise(k *baseLook, now time.Time) {
 		slices.Sort(known)
 		known = slices.Compact(known)
 	} else {
+		b.base = *k.lowest
 		b.whole = now.Add(max(baseWhole, sweepShare*now.Sub(k.began)))
 	}
-	if k.keys == nil || len(known) > maxKnownKeys {
-		return
+	if k.keys != nil && len(known) <= maxKnownKeys {
+		b.high, b.known = k.mark, known
+	} else if b.base > b.high {
+		b.high, b.known = b.base, nil
 	}
-	b.high, b.known, b.since = k.mark, known, b.markSince
-	if len(known) == 0 {
-		b.base = k.mark
+	if len(b.known) == 0 {
+		b.base = b.high
 	}
+	b.since = b.markSince
 }
 
 func (k *baseLook) scan(rows pgx.Rows) error {
-	return rows.Scan(&k.backend, &k.next, &k.held, &k.ended, &k.keys)
+	return rows.Scan(&k.backend, &k.next, &k.held, &k.ended, &k.keys, &k.lowest)
 }
 
 // lookCall asks what is left.

@@ -180,3 +180,35 @@ func TestBaseOfAnotherBackend(t *testing.T) {
 		t.Error("another backend is believed to be the one that has seen it")
 	}
 }
+
+// TestBaseOfManyKeys: more is left than can be known. Then nothing is known above the first of it, also on connections that
+// knew more before another one began anew.
+func TestBaseOfManyKeys(t *testing.T) {
+	many := make([]string, maxKnownKeys+1)
+	for i := range many {
+		many[i] = strings.Repeat("k", i+1)
+	}
+	ended, lowest, next, backend := true, int64(40), int64(300), int32(7)
+	for _, c := range []struct {
+		name string
+		from int64
+		anew bool
+		keys []string
+		want bound
+	}{
+		{"read from the base on", 5, false, many, bound{40, 100, []string{"a"}}},
+		{"read from high on", 100, false, many, bound{5, 100, []string{"a"}}},
+		{"too many to count", 5, false, nil, bound{40, 100, []string{"a"}}},
+		{"anew", 0, true, many, bound{40, 40, nil}},
+		{"few, anew", 0, true, []string{"b"}, bound{40, 200, []string{"b"}}},
+		{"few, from high on", 100, false, []string{"b"}, bound{5, 200, []string{"a", "b"}}},
+	} {
+		b := base{base: 5, high: 100, known: []string{"a"}, since: 1, mark: 200, markSince: 2}
+		b.learn(&baseLook{from: c.from, mark: 200, anew: c.anew, expected: backend, backend: &backend, next: &next,
+			ended: &ended, keys: c.keys, lowest: &lowest}, time.Now())
+		got := b.on(&ledger{since: 1})
+		if got.base != c.want.base || got.high != c.want.high || !slices.Equal(got.known, c.want.known) {
+			t.Errorf("%s: %v is known, want %v", c.name, got, c.want)
+		}
+	}
+}

@@ -185,8 +185,13 @@ func (l *DecodeLoop) run(ctx context.Context) error {
 
 func (l *DecodeLoop) remove(ctx context.Context, seqs *[]int64, end pglogrepl.LSN) error {
 	for batch := range slices.Chunk(*seqs, Batch) {
-		if _, err := l.pool.Exec(ctx, l.delete, batch); err != nil {
-			return err
+		// A commit is decoded before others see it, so that now and then a row is not there yet.
+		for left := int64(len(batch)); left > 0; {
+			tag, err := l.pool.Exec(ctx, l.delete, batch)
+			if err != nil {
+				return err
+			}
+			left -= tag.RowsAffected()
 		}
 		l.settle(len(batch))
 	}

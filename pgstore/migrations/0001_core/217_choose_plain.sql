@@ -41,7 +41,7 @@ begin
         cross join lateral (
             select m.seq, octet_length(m.payload) as bytes
             from outbox.message m
-            where m.key = k.key and m.seq < v_floor
+            where m.key = k.key and m.seq >= p_base and m.seq < v_floor
               and (v_take = '' or m.topic ~ v_take) and (v_free is null or m.topic !~ v_free)
               and m.seq not in (select l.seq from listed l)
             order by m.seq
@@ -115,26 +115,39 @@ begin
         ) b
     ),
     below as materialized (
-        select m.key
+        select m.seq, m.key
         from outbox.message m
-        where not v_many and m.seq >= p_high and m.seq < v_floor and m.key is not null
+        where not v_many and exists (select from cand c where c.source = 1 and c.key is not null)
+          and m.seq >= p_high and m.seq < v_floor and m.key is not null
           and (v_take = '' or m.topic ~ v_take) and (v_free is null or m.topic !~ v_free)
           and m.seq not in (select l.seq from listed l)
-          and (p_stream is null or m.seq not in (select c.seq from cand c where c.source = 1))
         order by m.seq
         limit 2000
     ),
-    -- seqs in order: the continued ones are below the window.
+    few as materialized (select not v_many and count(*) < 2000 as few from below),
+    -- seqs in order: the continued ones are below the window. One pass over both, since a join of them would be a loop in
+    -- a loop. (The planner expects few rows.)
     bykey as materialized (
-        select c.key, array_agg(c.seq) as seqs, min(c.seq) as lo, max(c.seq) as hi
-        from cand c
-        where c.key is not null and c.key not in (select b.key from blocked b)
-          and (v_many or c.key in (select k.key from unnest(p_keys || p_known) k(key))
-               or c.key in (select b.key from below b) or (select count(*) from below) >= 2000)
-        group by c.key
+        select u.key, array_agg(u.seq) filter (where u.source is not null) as seqs,
+               min(u.seq) filter (where u.source is not null) as lo, max(u.seq) filter (where u.source is not null) as hi,
+               min(u.seq) filter (where u.source is null) as below
+        from (
+            select c.key, c.seq, c.source
+            from cand c
+            where c.key is not null and c.key not in (select b.key from blocked b)
+            union all
+            select b.key, b.seq, null
+            from below b
+            where b.seq not in (select c.seq from cand c)
+        ) u
+        group by u.key
+        having max(u.source) = 1
+           and (not (select f.few from few f) or u.key in (select k.key from unnest(p_known) k(key))
+                or min(u.seq) filter (where u.source is null) is not null)
     ),
-    -- The first row of the key that is not in its place among the candidates. (A comparison of each with all would take
-    -- the square of a long run.)
+    -- The first row of the key that is not in its place among the candidates. Where below has all that can be, it is in
+    -- there. Elsewhere the key is looked up, by places: a comparison of each row with all would take the square of a long
+    -- run. A key that has only continued candidates has no other row up to the last of them.
     late as materialized (
         select l.*
         from (
@@ -146,6 +159,11 @@ begin
                          where m.seq <> b.seqs[m.place]
                          limit 1) as older
             from bykey b
+            where not (select f.few from few f) or b.key in (select k.key from unnest(p_known) k(key))
+            union all
+            select b.*, b.below
+            from bykey b
+            where (select f.few from few f) and b.below < b.hi and b.key not in (select k.key from unnest(p_known) k(key))
         ) l
         where l.older is not null
     ),

@@ -12,7 +12,8 @@ create function outbox.below_mark(
     out mark    bigint,     -- the next one …
     out writers text[],     -- … and who has not ended there
     out ended   boolean,    -- those of the mark have …
-    out keys    text[]      -- … and this is left below it; more than p_most, or null: too much to know
+    out keys    text[],     -- … and this is left below it; more than p_most, or null: too much to know
+    out lowest  bigint      -- the first that is left; the mark: nothing is
 )
 language plpgsql volatile
 as $$
@@ -42,14 +43,16 @@ begin
     into v_take, v_free
     from outbox.relay r where r.id = p_relay;
     with rest as materialized (
-        select m.key
+        select m.seq, m.key
         from outbox.message m
         where m.seq >= p_from and m.seq < p_mark and m.key is not null
           and m.topic ~ v_take and (v_free is null or m.topic !~ v_free)
         order by m.seq
         limit 100000
     )
-    select case when (select count(*) from rest) < 100000 then coalesce(array_agg(k.key), '{}') end into keys
+    select case when (select count(*) from rest) < 100000 then coalesce(array_agg(k.key), '{}') end,
+           coalesce((select min(r.seq) from rest r), p_mark)
+    into keys, lowest
     from (select distinct r.key from rest r limit p_most + 1) k;
 end
 $$;
