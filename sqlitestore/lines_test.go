@@ -99,3 +99,15 @@ func TestLinesAtOnce(t *testing.T) {
 		t.Errorf("the test did not do what it was meant to: %d plain keys, %d others, %d taken", plain, other, taken)
 	}
 }
+
+// TestSuspectHeadKeepsLapsedFollower: a claim that takes a suspect takes nothing of its key that lapsed less often.
+func TestSuspectHeadKeepsLapsedFollower(t *testing.T) {
+	db := openFile(t, migratedFile(t))
+	s := newStore(t, db, nil)
+	publish(t, s, outbox.Message{Topic: "a", Key: "k", Payload: []byte("head")}, outbox.Message{Topic: "a", Key: "k", Payload: []byte("follower")})
+	execSQL(t, db, `insert into outbox_claim (id, token, relay, beat, destination, lapses, claimed_at) values (1, 'x', null, 0, 'd', 2, 0), (2, 'y', null, 0, 'd', 1, 0);
+		insert into outbox_listed (seq, claim, key) values (1, 1, 'k'), (2, 2, 'k')`)
+	if ds := newTestRelay(t, s, lease).claim(t, 2); !slices.Equal(payloads(ds), []string{"head"}) {
+		t.Errorf("claimed %q", payloads(ds))
+	}
+}

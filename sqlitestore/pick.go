@@ -226,11 +226,11 @@ func (p *pick) takeRun(key string) (left bool, err error) {
 	}
 	for i := range line {
 		c := &line[i]
-		if p.taken[c.seq] { // its topic has no order in this lane, and has one in another's
-			continue
-		}
 		if !c.due || c.isSuspect() || !p.topics.takes(c.topic) || (c.lapses > 0) != (line[0].lapses > 0) {
 			break
+		}
+		if p.taken[c.seq] { // its topic has no order in this lane, and has one in another's
+			continue
 		}
 		if !p.take(c) {
 			break
