@@ -85,7 +85,7 @@ type upkeep struct {
 // archive that takes nothing.
 func (s *Store) NotKept() int64 { return s.upkeep.notKept.Load() }
 
-// ending is write for what ends messages. When the archive refuses them, because the disk is full or a trigger of somebody's own
+// ending is write for what ends messages. When the archive refuses them, because the file is at its limit or a trigger of somebody's own
 // says so, they end all the same, without being kept.
 func (s *Store) ending(ctx context.Context, f func(t *tx) error) error {
 	kept := 0

@@ -101,7 +101,7 @@ func TestArchiveRefuses(t *testing.T) {
 	}
 }
 
-// TestDiskFull: when the file can grow no more, publishing fails and settling goes on, without keeping; nothing is lost or
+// TestDiskFull: when the file has come to its limit, publishing fails and settling goes on, without keeping; nothing is lost or
 // damaged, and there is room again for what is published when messages have ended.
 func TestDiskFull(t *testing.T) {
 	path := migratedFile(t)
