@@ -19,7 +19,7 @@ type Inspector interface {
 	Operator
 }
 
-// Catalog lists what is in an outbox, message by message. pgstore.Store is one.
+// Catalog lists what is in an outbox, message by message. pgstore.Store and sqlitestore.Store are.
 type Catalog interface {
 	// List lists messages, page by page.
 	List(ctx context.Context, q ListQuery) (ListPage, error)
@@ -28,12 +28,13 @@ type Catalog interface {
 	Show(ctx context.Context, id ID) ([]MessageInfo, error)
 	// DeadLetters groups the dead messages by topic and kind of error.
 	DeadLetters(ctx context.Context) (DeadLetters, error)
-	// Partitions lists the parts of the archive, the oldest first, the default one last.
+	// Partitions lists the parts of the archive, the oldest first, the default one last. It fails with errors.ErrUnsupported
+	// where an archive has no parts, as in SQLite.
 	Partitions(ctx context.Context) ([]Partition, error)
 }
 
 // Archivist is an Operator of a store that can keep messages which have ended: it forgets them, delivers them again, and lists what
-// operators did. pgstore.Store and outboxtest.Store are.
+// operators did. pgstore.Store, sqlitestore.Store and outboxtest.Store are.
 type Archivist interface {
 	Operator
 	// Purge forgets messages that have ended, if the store keeps them, and dead ones: all of them, or those of

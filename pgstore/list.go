@@ -5,14 +5,12 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/listing"
 )
 
 var (
@@ -22,30 +20,12 @@ var (
 	showSQL string
 )
 
-// place is where a list goes on: after a message of a table.
-type place struct {
-	table      string
-	seq        int64
-	generation int
-}
-
 const (
 	listWindow = 20_000  // rows that one query looks at
 	listBound  = 100_000 // and a page
 )
 
-// listPlaces are the tables with the states that they hold, in the order of a list.
-var listPlaces = []struct {
-	table  string
-	states []outbox.State
-}{
-	{"message", []outbox.State{outbox.StateReady}},
-	{"waiting", []outbox.State{outbox.StateWaiting}},
-	{"dead", []outbox.State{outbox.StateDead}},
-	{"archive", []outbox.State{outbox.StateDelivered, outbox.StateDropped, outbox.StateExpired, outbox.StateDiscarded}},
-}
-
-// List lists messages; see outbox.Inspector.
+// List lists messages; see outbox.Catalog.
 func (s *Store) List(ctx context.Context, q outbox.ListQuery) (page outbox.ListPage, err error) {
 	if err := q.Check(); err != nil {
 		return page, err
@@ -54,18 +34,18 @@ func (s *Store) List(ctx context.Context, q outbox.ListQuery) (page outbox.ListP
 	if q.States == nil {
 		q.States = []outbox.State{outbox.StateReady, outbox.StateWaiting, outbox.StateDead}
 	}
-	tables := placesOf(q.States)
-	at, err := parsePlace(q.After, tables)
+	tables := listing.Tables(q.States)
+	at, err := listing.Parse(q.After, tables)
 	if err != nil {
 		return page, err
 	}
 	err = s.inspect(ctx, func(tx pgx.Tx) error {
-		for looked := 0; at.table != "" && looked < listBound && int64(len(page.Messages)) < q.Limit; looked += listWindow {
+		for looked := 0; at.Table != "" && looked < listBound && int64(len(page.Messages)) < q.Limit; looked += listWindow {
 			if err := s.listPart(ctx, tx, &q, &at, &page); err != nil {
 				return err
 			}
-			if at.seq < 0 { // the end of the table
-				at = place{table: following(tables, at.table)}
+			if at.Seq < 0 { // the end of the table
+				at = listing.Following(tables, at.Table)
 			}
 		}
 		return nil
@@ -75,8 +55,8 @@ func (s *Store) List(ctx context.Context, q outbox.ListQuery) (page outbox.ListP
 }
 
 // listPart adds what one query finds to the page, and moves the place on; its seq is -1 at the end of the table.
-func (s *Store) listPart(ctx context.Context, tx pgx.Tx, q *outbox.ListQuery, at *place, page *outbox.ListPage) error {
-	rows, err := tx.Query(ctx, render(listSQL, s.cfg.Schema), pgx.QueryExecModeExec, at.table, at.seq, at.generation, listWindow,
+func (s *Store) listPart(ctx context.Context, tx pgx.Tx, q *outbox.ListQuery, at *listing.Place, page *outbox.ListPage) error {
+	rows, err := tx.Query(ctx, render(listSQL, s.cfg.Schema), pgx.QueryExecModeExec, at.Table, at.Seq, at.Generation, listWindow,
 		q.Limit-int64(len(page.Messages)), optional(q.Topic), optional(q.Key), optional(q.Class), optional(q.Text),
 		optional(q.OlderThan), optional(q.NewerThan), statesOrNull(q.States), q.Payload)
 	if err != nil {
@@ -91,9 +71,9 @@ func (s *Store) listPart(ctx context.Context, tx pgx.Tx, q *outbox.ListQuery, at
 		case id != nil:
 			page.Messages = append(page.Messages, m)
 		case m.Seq == 0:
-			at.seq = -1
+			at.Seq = -1
 		default:
-			at.seq, at.generation = m.Seq, m.Generation
+			at.Seq, at.Generation = m.Seq, m.Generation
 		}
 	}
 	return rows.Err()
@@ -131,7 +111,7 @@ func orZero[T any](p *T) (v T) {
 	return v
 }
 
-// Show tells all that is stored of one message; see outbox.Inspector.
+// Show tells all that is stored of one message; see outbox.Catalog.
 func (s *Store) Show(ctx context.Context, id outbox.ID) (list []outbox.MessageInfo, err error) {
 	err = s.inspect(ctx, func(tx pgx.Tx) error {
 		seq, err := s.subject(ctx, tx, outbox.WhyQuery{ID: id})
@@ -149,41 +129,4 @@ func (s *Store) Show(ctx context.Context, id outbox.ID) (list []outbox.MessageIn
 		return err
 	})
 	return list, err
-}
-
-// placesOf are the tables of these states.
-func placesOf(states []outbox.State) (tables []string) {
-	for _, p := range listPlaces {
-		if slices.ContainsFunc(p.states, func(s outbox.State) bool { return slices.Contains(states, s) }) {
-			tables = append(tables, p.table)
-		}
-	}
-	return tables
-}
-
-// following is the table after this one, "" after the last.
-func following(tables []string, table string) string {
-	if i := slices.Index(tables, table); i+1 < len(tables) {
-		return tables[i+1]
-	}
-	return ""
-}
-
-func (p place) String() string {
-	if p.table == "" {
-		return ""
-	}
-	return fmt.Sprintf("%s:%d:%d", p.table, p.seq, p.generation)
-}
-
-// parsePlace reads what String wrote; "" is the beginning.
-func parsePlace(text string, tables []string) (p place, err error) {
-	if text == "" {
-		return place{table: tables[0]}, nil
-	}
-	p.table, text, _ = strings.Cut(text, ":")
-	if n, err := fmt.Sscanf(text, "%d:%d", &p.seq, &p.generation); n != 2 || err != nil || !slices.Contains(tables, p.table) || p.String() != p.table+":"+text {
-		return p, refuse("After", p.table+":"+text, "must be the Next of a page of the same list")
-	}
-	return p, nil
 }

@@ -14,8 +14,13 @@ import (
 // Beat registers a relay or extends its lease; see outbox.Store.
 func (s *Store) Beat(ctx context.Context, info outbox.RelayInfo, known []outbox.Token) (orders outbox.Orders, err error) {
 	err = s.write(ctx, func(t *tx) error {
-		orders, err = beat(t, info, known)
-		return err
+		if orders, err = s.beat(t, info, known); err != nil || info.Stopping {
+			return err
+		}
+		if err := s.catchUp(t, info.Beat == 0); err != nil {
+			return err
+		}
+		return s.lapseAhead(t, info.ID.String())
 	})
 	if err != nil {
 		return outbox.Orders{}, s.explain("heartbeat", err)
@@ -23,10 +28,11 @@ func (s *Store) Beat(ctx context.Context, info outbox.RelayInfo, known []outbox.
 	if info.Stopping {
 		s.forgetLanes(info.ID)
 	}
+	s.lookForFile(ctx)
 	return orders, nil
 }
 
-func beat(t *tx, info outbox.RelayInfo, known []outbox.Token) (orders outbox.Orders, err error) {
+func (s *Store) beat(t *tx, info outbox.RelayInfo, known []outbox.Token) (orders outbox.Orders, err error) {
 	id := info.ID.String()
 	var current int64
 	err = t.row("beat_current", []any{id}, &current)
@@ -48,7 +54,10 @@ func beat(t *tx, info outbox.RelayInfo, known []outbox.Token) (orders outbox.Ord
 		_, err = t.exec("beat_extend", id, t.now, info.Beat, lanesJSON(info.Lanes), countersJSON(info.Counters))
 	default:
 		_, err = t.exec("beat_register", id, t.now, milliseconds(info.Lease), info.Beat, info.Host, info.PID, info.Version, info.Engine,
-			lanesJSON(info.Lanes), countersJSON(info.Counters))
+			lanesJSON(info.Lanes), countersJSON(info.Counters), s.cfg.settings(info.Settings))
+		if err == nil {
+			_, err = t.exec("set_archive", s.cfg.keeps())
+		}
 		if err == nil {
 			_, err = t.exec("note_change") // lanes of others may take what they could not before
 		}
@@ -92,7 +101,7 @@ func holders(t *tx, asking string) (list []outbox.Holder, err error) {
 			return err
 		}
 		h.Relay, err = outbox.ParseID(id)
-		h.Seen, h.LeaseLeft = duration(t.now-seen), duration(until-t.now)
+		h.Seen, h.LeaseLeft = duration(max(t.now-seen, 0)), duration(until-t.now)
 		list = append(list, h)
 		return err
 	})
@@ -107,15 +116,27 @@ func countersJSON(counters map[string]int64) string {
 	return string(text)
 }
 
-// Maintain removes dedup keys that block nothing any more; see outbox.Store.
+// Maintain removes dedup keys that block nothing any more, and what the archive has kept for long enough; see outbox.Store. Of
+// the archive it removes what it can in a second, in transactions of q.Limit messages.
 func (s *Store) Maintain(ctx context.Context, q outbox.MaintainQuery) (report outbox.MaintainReport, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		n, err := t.exec("expire_dedup", t.now, q.Limit)
+		if err != nil {
+			return err
+		}
 		report.DedupExpired, report.More = int(n), int(n) == q.Limit
+		if s.cfg.KeepDelivered > 0 { // another relay may keep nothing, and have said so since
+			_, err = t.exec("set_archive", s.cfg.keeps())
+		}
 		return err
 	})
 	if err != nil {
 		return outbox.MaintainReport{}, s.explain("maintain", err)
+	}
+	expired, more, err := s.expireArchive(ctx, q)
+	report.ArchiveExpired, report.More = expired, report.More || more
+	if err != nil {
+		return report, s.explain("maintain", err)
 	}
 	return report, nil
 }

@@ -69,10 +69,11 @@ func claim(t *tx, l *lane, q outbox.ClaimQuery) (batch outbox.Batch, err error) 
 // nextDue is the time until the lane's next waiting message is due; zero if none is near.
 func (p *pick) nextDue() (left time.Duration, err error) {
 	err = p.t.rows("claim_next_due", []any{p.t.now}, func(rows *sql.Rows) error {
-		var topic string
+		var topic, destination string
 		var at int64
-		err := rows.Scan(&topic, &at)
-		if err == nil && left == 0 && p.topics.takes(topic) {
+		err := rows.Scan(&topic, &at, &destination)
+		meant := destination == "" || destination == p.query.Destination
+		if err == nil && left == 0 && meant && p.topics.takes(topic) {
 			left = duration(at - p.t.now)
 		}
 		return err

@@ -21,8 +21,26 @@ func (s *Store) Discard(ctx context.Context, c outbox.Change) (outbox.ChangeRepo
 	return s.awaitDiscard(ctx, report, c)
 }
 
-// discard removes messages that no live relay holds. Whoever lists them is fenced, as by a takeover.
-func (t *tx) discard(seqs []int64) error {
+// discards are messages that an operator discards.
+func discards(seqs []int64, actor, reason string) []ending {
+	list := make([]ending, len(seqs))
+	for i, seq := range seqs {
+		list[i] = ending{Seq: seq, Outcome: outbox.StateDiscarded, Detail: reason, Actor: actor}
+	}
+	return list
+}
+
+// discard removes messages that no live relay holds, and keeps them if relays keep what has ended. Whoever lists them is
+// fenced, as by a takeover.
+func (t *tx) discard(list []ending) error {
+	var mode string
+	if err := t.row("archive_mode", nil, &mode); err != nil {
+		return err
+	}
+	if err := t.keep(mode, list); err != nil {
+		return err
+	}
+	seqs := endedSeqs(list)
 	var claims []int64
 	err := t.rows("claims_of", []any{array(seqs)}, func(rows *sql.Rows) error {
 		var id int64
@@ -42,11 +60,11 @@ func (t *tx) discard(seqs []int64) error {
 }
 
 // discardAwaited discards what operations wait for, and counts it for them.
-func (t *tx) discardAwaited(seqs []int64) error {
-	if _, err := t.exec("awaited_discarded", array(seqs)); err != nil {
+func (t *tx) discardAwaited(list []ending) error {
+	if _, err := t.exec("awaited_discarded", array(endedSeqs(list))); err != nil {
 		return err
 	}
-	if err := t.discard(seqs); err != nil {
+	if err := t.discard(list); err != nil {
 		return err
 	}
 	_, err := t.exec("note_change")
@@ -61,7 +79,7 @@ func (s *Store) awaitDiscard(ctx context.Context, report outbox.ChangeReport, c 
 	for {
 		goOn := ctx.Err() == nil && time.Now().Before(deadline)
 		var next outbox.ChangeReport
-		err := s.write(context.WithoutCancel(ctx), func(t *tx) (err error) {
+		err := s.ending(context.WithoutCancel(ctx), func(t *tx) (err error) {
 			next, err = t.awaited(report.Operation, goOn)
 			return err
 		})
@@ -107,7 +125,11 @@ func (t *tx) awaited(id int64, goOn bool) (report outbox.ChangeReport, err error
 		return report, err
 	}
 	if len(free) > 0 {
-		if err := t.discardAwaited(free); err != nil {
+		o, err := t.operation("discard", id)
+		if err != nil {
+			return report, err
+		}
+		if err := t.discardAwaited(discards(free, o.actor, o.reason)); err != nil {
 			return report, err
 		}
 	}

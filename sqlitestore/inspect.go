@@ -145,14 +145,14 @@ func (t *tx) relays() (list []outbox.RelayStatus, err error) {
 		var r outbox.RelayStatus
 		var id, lanes, counters, inFlight string
 		var started, seen, until int64
-		err := rows.Scan(&id, &r.Host, &r.PID, &r.Version, &r.Engine, &started, &seen, &until, &lanes, &counters, &inFlight)
+		err := rows.Scan(&id, &r.Host, &r.PID, &r.Version, &r.Engine, &r.Settings, &started, &seen, &until, &lanes, &counters, &inFlight)
 		if err != nil {
 			return err
 		}
 		if r.ID, err = outbox.ParseID(id); err != nil {
 			return err
 		}
-		r.Live, r.StartedAt, r.Seen, r.LeaseLeft = until > t.now, timeOf(started), duration(t.now-seen), duration(until-t.now)
+		r.Live, r.StartedAt, r.Seen, r.LeaseLeft = until > t.now, timeOf(started), duration(max(t.now-seen, 0)), duration(until-t.now)
 		if err := json.Unmarshal([]byte(counters), &r.Counters); err != nil {
 			return fmt.Errorf("counters of relay %s: %w", id, err)
 		}

@@ -1,7 +1,9 @@
 package sqlitestore
 
 import (
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/outboxrelay/outbox"
 )
@@ -24,9 +26,10 @@ type lane struct {
 	closed string // the topics that were closed then
 	now    int64  // the time of it
 
-	high    int64 // ready messages up to here were looked at
-	pass    int64 // a second look has come to here; it ends at high
-	due     place // waiting messages up to here were looked at
+	high    int64     // ready messages up to here were looked at
+	pass    int64     // a second look has come to here; it ends at high
+	due     place     // waiting messages up to here were looked at
+	began   time.Time // the look at waiting messages, by the process's own clock
 	skipped skippedKeys
 }
 
@@ -78,10 +81,18 @@ func (l *lane) forget() {
 	l.change, l.high, l.pass, l.due = -1, 0, 0, place{}
 }
 
+// duePass is how long what is due is looked for behind the place that was come to only. When the clock is put back by less
+// than the time between two claims, which shows nowhere, messages get times that lie before that place.
+const duePass = 30 * time.Second
+
 // look begins a new pass if something has changed that may free messages anywhere.
 func (l *lane) look(change int64, closed string, now int64) {
-	if change != l.change || closed != l.closed || now < l.now {
-		l.pass, l.due = 0, place{}
+	changed := change != l.change || closed != l.closed || now < l.now
+	if changed {
+		l.pass = 0
+	}
+	if changed || time.Since(l.began) > duePass {
+		l.due, l.began = place{}, time.Now()
 	}
 	l.change, l.closed, l.now = change, closed, now
 }
@@ -127,6 +138,29 @@ func (k *skippedKeys) front(key string) {
 }
 
 func (k *skippedKeys) len() int { return len(k.urgent) + len(k.queue) }
+
+// take returns the next keys to ask for, at most so many. They are forgotten unless they are added again.
+func (k *skippedKeys) take(most int) (keys []string) {
+	for len(keys) < most {
+		key, ok := k.next()
+		if !ok {
+			return keys
+		}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// putBack has keys asked for next that were taken, and not asked for.
+func (k *skippedKeys) putBack(keys []string) {
+	for _, key := range keys {
+		if k.known == nil {
+			k.known = map[string]bool{}
+		}
+		k.known[key] = true
+	}
+	k.urgent = append(slices.Clone(keys), k.urgent...)
+}
 
 // next returns the next key to ask for. It is forgotten unless it is added again.
 func (k *skippedKeys) next() (key string, ok bool) {

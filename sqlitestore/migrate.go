@@ -181,6 +181,28 @@ func (s *Store) checkVersion(ctx context.Context) error {
 	})
 }
 
+// Validate tells whether the tables are complete and fit this program. What is missing is outbox.ErrSchemaMissing; tables of a
+// later version are outbox.ErrSchemaTooNew.
+func (s *Store) Validate(ctx context.Context) error {
+	if err := s.checkVersion(ctx); err != nil {
+		return err
+	}
+	all, err := loadMigrations(s.cfg.Prefix)
+	if err != nil {
+		return err
+	}
+	return s.migrating(ctx, "check the schema", func(t *tx) error {
+		var missing string
+		if err := t.row("missing_names", []any{array(createdBy(all))}, &missing); err != nil {
+			return err
+		}
+		if missing != "" {
+			return fmt.Errorf("%w: it lacks %s, which somebody has dropped: restore the file, or make a new one", outbox.ErrSchemaMissing, missing)
+		}
+		return nil
+	})
+}
+
 func checkKnown(applied, all []Migration) error {
 	if len(applied) > len(all) {
 		last := applied[len(applied)-1]
@@ -210,15 +232,18 @@ func (t *tx) applied() (list []Migration, err error) {
 // created finds what a migration creates.
 var created = regexp.MustCompile(`(?m)^create (?:table|view|index) (\w+)`)
 
-func (t *tx) refuseForeign(all []Migration) error {
-	var names []string
+func createdBy(all []Migration) (names []string) {
 	for _, m := range all {
 		for _, found := range created.FindAllStringSubmatch(m.up, -1) {
 			names = append(names, found[1])
 		}
 	}
+	return names
+}
+
+func (t *tx) refuseForeign(all []Migration) error {
 	var foreign string
-	if err := t.row("foreign_tables", []any{array(names)}, &foreign); err != nil {
+	if err := t.row("foreign_tables", []any{array(createdBy(all))}, &foreign); err != nil {
 		return err
 	}
 	if foreign != "" {

@@ -16,7 +16,10 @@ type candidate struct {
 	lapses int   // that its next claim begins with
 	claim  int64 // that lists it; 0: none
 	due    bool
-	at     int64 // of a waiting one: when it was due
+
+	// Of a waiting one:
+	at          int64  // when it was due
+	destination string // its only one; empty: by route
 }
 
 func (c *candidate) isSuspect() bool { return c.lapses >= outbox.SuspectLapses }
@@ -40,6 +43,8 @@ type pick struct {
 	unlooked bool // there are places that this claim has not come to
 	visited  map[string]bool
 	taken    map[int64]bool
+	lines    lines // of keys that were looked at together
+	single   bool  // asks for each key by itself, for tests
 }
 
 // window is how many messages are looked at in one place.
@@ -48,7 +53,7 @@ func (p *pick) window() int { return min(p.query.Limit+200, 1000) }
 // fill takes a suspect, then what claims without a live relay list, then what is due, the next of skipped keys, and what
 // is ready, until nothing is left or one does not fit.
 func (p *pick) fill() error {
-	orphans, err := p.candidates("claim_listed", p.t.now)
+	orphans, err := p.candidates("claim_listed", p.t.now, p.query.Destination)
 	if err != nil {
 		return err
 	}
@@ -91,22 +96,37 @@ func (p *pick) due(most int) error {
 	return nil
 }
 
-// skippedKeys goes on with keys that were held when a window came to them.
+// skippedKeys goes on with keys that were held when a window came to them. Most of those that come after a settlement have no
+// message any more.
 func (p *pick) skippedKeys() error {
-	for range min(keysPerClaim, p.lane.skipped.len()) {
-		key, ok := p.lane.skipped.next()
-		if !ok {
-			return nil
-		}
-		if p.visited[key] {
+	keys := p.lane.skipped.take(p.window())
+	if len(keys) == 0 {
+		return nil
+	}
+	if err := p.lookAtKeys(keys); err != nil {
+		return err
+	}
+	slow := 0
+	for i, key := range keys {
+		kind := p.lines.kind(key)
+		switch {
+		case p.visited[key]:
 			p.lane.skipped.add(key)
 			continue
+		case kind == keyIdle:
+			continue
+		case kind == keyOther:
+			if slow++; slow > keysPerClaim {
+				p.lane.skipped.putBack(keys[i:])
+				return nil
+			}
 		}
-		left, err := p.takeRun(key)
+		left, err := p.takeKey(key)
 		if left || p.full {
 			p.lane.skipped.add(key)
 		}
 		if err != nil || p.full {
+			p.lane.skipped.putBack(keys[i+1:])
 			return err
 		}
 	}
@@ -145,6 +165,9 @@ func (p *pick) ready(from, to int64) (reached int64, err error) {
 	if err != nil {
 		return from, err
 	}
+	if err := p.lookAtKeys(p.keysOf(rows)); err != nil {
+		return from, err
+	}
 	for i := range rows {
 		if err := p.offerOrSkip(&rows[i]); err != nil || p.full {
 			return from, err
@@ -163,6 +186,9 @@ func (p *pick) ready(from, to int64) (reached int64, err error) {
 // offerOrSkip is offer for a place that will not be looked at again: if the message has a key and is not taken, the key
 // is remembered.
 func (p *pick) offerOrSkip(c *candidate) error {
+	if c.destination != "" && c.destination != p.query.Destination {
+		return nil
+	}
 	if c.claim == 0 {
 		if err := p.offer(c); err != nil {
 			return err
@@ -184,7 +210,7 @@ func (p *pick) offer(c *candidate) error {
 	case key == "":
 		p.take(c)
 	case !p.visited[key]:
-		_, err := p.takeRun(key)
+		_, err := p.takeKey(key)
 		return err
 	}
 	return nil
@@ -202,6 +228,9 @@ func (p *pick) takeRun(key string) (left bool, err error) {
 		c := &line[i]
 		if !c.due || c.isSuspect() || !p.topics.takes(c.topic) || (c.lapses > 0) != (line[0].lapses > 0) {
 			break
+		}
+		if p.taken[c.seq] { // its topic has no order in this lane, and has one in another's
+			continue
 		}
 		if !p.take(c) {
 			break
@@ -231,7 +260,7 @@ func (p *pick) takeSuspect(orphans []candidate) error {
 	if err := p.t.row("claim_suspects_held", []any{p.query.Relay.String(), outbox.SuspectLapses}, &held); err != nil || held > 0 {
 		return err
 	}
-	waiting, err := p.candidates("claim_suspects", p.t.now)
+	waiting, err := p.candidates("claim_suspects", p.t.now, p.query.Destination)
 	if err != nil {
 		return err
 	}
@@ -279,17 +308,20 @@ func (p *pick) take(c *candidate) bool {
 	return true
 }
 
-// candidates reads due messages.
+// candidates reads due messages; not all queries have all columns.
 func (p *pick) candidates(query string, args ...any) (list []candidate, err error) {
+	columns := 0
 	err = p.t.rows(query, args, func(rows *sql.Rows) error {
-		c := candidate{due: true}
-		into := []any{&c.seq, &c.topic, &c.key, &c.size, &c.lapses, &c.claim}
-		if columns, err := rows.Columns(); err != nil {
-			return err
-		} else if len(columns) > len(into) {
-			into = append(into, &c.at)
+		if columns == 0 {
+			names, err := rows.Columns()
+			if err != nil {
+				return err
+			}
+			columns = len(names)
 		}
-		err := rows.Scan(into...)
+		c := candidate{due: true}
+		into := [...]any{&c.seq, &c.topic, &c.key, &c.size, &c.lapses, &c.claim, &c.at, &c.destination}
+		err := rows.Scan(into[:columns]...)
 		list = append(list, c)
 		return err
 	})

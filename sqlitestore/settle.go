@@ -23,8 +23,8 @@ func (s *Store) Settle(ctx context.Context, outcomes []outbox.Outcome) (answers 
 		}
 	}
 	var st *settlement
-	err = s.write(ctx, func(t *tx) error {
-		st = &settlement{t: t, outcomes: outcomes, freed: map[string][]string{}}
+	err = s.ending(ctx, func(t *tx) error {
+		st = &settlement{t: t, outcomes: outcomes, keeps: s.cfg.keeps(), freed: map[string][]string{}}
 		return st.run()
 	})
 	if err != nil {
@@ -40,14 +40,16 @@ func (s *Store) Settle(ctx context.Context, outcomes []outbox.Outcome) (answers 
 type settlement struct {
 	t        *tx
 	outcomes []outbox.Outcome
+	keeps    string // what is kept of those that end
 	answers  []outbox.Settled
 	freed    map[string][]string // per destination, keys that a message held through its claim
 
-	ended, unlisted []int64
-	retried, died   []failureRow
-	back            map[int64][]int64 // per claim
-	claims          []int64
-	gone            int64 // messages that have left the ready ones
+	ended         []ending
+	unlisted      []int64
+	retried, died []failureRow
+	back          map[int64][]int64 // per claim
+	claims        []int64
+	gone          int64 // messages that have left the ready ones
 }
 
 // failureRow is a failed attempt as an argument.
@@ -65,7 +67,11 @@ func (st *settlement) run() error {
 	if err := st.look(); err != nil {
 		return err
 	}
-	failed := append(seqsOf(st.retried), seqsOf(st.died)...)
+	if err := st.t.keep(st.keeps, st.ended); err != nil {
+		return err
+	}
+	ended, died := endedSeqs(st.ended), failedSeqs(st.died)
+	moved := slices.Concat(ended, failedSeqs(st.retried), died)
 	for _, step := range []struct {
 		query string
 		args  []any
@@ -75,8 +81,8 @@ func (st *settlement) run() error {
 		{"settle_retry_message", []any{array(st.retried), st.t.now}, len(st.retried) > 0},
 		{"settle_die_message", []any{array(st.died), st.t.now}, len(st.died) > 0},
 		{"settle_die_waiting", []any{array(st.died), st.t.now}, len(st.died) > 0},
-		{"settle_end_message", []any{array(append(slices.Clone(st.ended), failed...))}, len(st.ended)+len(failed) > 0},
-		{"settle_end_waiting", []any{array(append(slices.Clone(st.ended), seqsOf(st.died)...))}, len(st.ended)+len(st.died) > 0},
+		{"settle_end_message", []any{array(moved)}, len(moved) > 0},
+		{"settle_end_waiting", []any{array(slices.Concat(ended, died))}, len(ended)+len(died) > 0},
 		{"settle_unlist", []any{array(st.unlisted)}, len(st.unlisted) > 0},
 	} {
 		if !step.any {
@@ -137,7 +143,7 @@ func (st *settlement) look() error {
 		default:
 			done[o.Seq] = true
 			st.answers[i] = outbox.SettledNow
-			st.sort(o)
+			st.sort(o, destination)
 			if key != "" {
 				st.freed[destination] = append(st.freed[destination], key)
 			}
@@ -146,7 +152,12 @@ func (st *settlement) look() error {
 	})
 }
 
-func (st *settlement) sort(o *outbox.Outcome) {
+// states are those of the outcomes that end a message.
+var states = map[outbox.OutcomeKind]outbox.State{
+	outbox.Delivered: outbox.StateDelivered, outbox.Dropped: outbox.StateDropped, outbox.Expired: outbox.StateExpired,
+}
+
+func (st *settlement) sort(o *outbox.Outcome, destination string) {
 	if !slices.Contains(st.claims, o.Claim.ID) {
 		st.claims = append(st.claims, o.Claim.ID)
 	}
@@ -156,7 +167,7 @@ func (st *settlement) sort(o *outbox.Outcome) {
 	}
 	switch o.Kind {
 	case outbox.Delivered, outbox.Dropped, outbox.Expired:
-		st.ended = append(st.ended, o.Seq)
+		st.ended = append(st.ended, ending{Seq: o.Seq, Outcome: states[o.Kind], Destination: destination, Detail: storable(o.Text)})
 	case outbox.Retried:
 		st.retried = append(st.retried, f)
 	case outbox.Died:
@@ -192,11 +203,15 @@ func (st *settlement) honour() error {
 	for _, seqs := range st.back {
 		settled = append(settled, seqs...)
 	}
-	var awaited []int64
+	var awaited []ending
+	seen := map[int64]bool{} // several may wait for one
 	err := st.t.rows("settle_awaited", []any{array(settled), st.t.now}, func(rows *sql.Rows) error {
-		var seq int64
-		err := rows.Scan(&seq)
-		awaited = append(awaited, seq)
+		e := ending{Outcome: outbox.StateDiscarded}
+		err := rows.Scan(&e.Seq, &e.Actor, &e.Detail)
+		if !seen[e.Seq] {
+			seen[e.Seq] = true
+			awaited = append(awaited, e)
+		}
 		return err
 	})
 	if err != nil || len(awaited) == 0 {
@@ -205,9 +220,16 @@ func (st *settlement) honour() error {
 	return st.t.discardAwaited(awaited)
 }
 
-func seqsOf(rows []failureRow) (seqs []int64) {
+func failedSeqs(rows []failureRow) (seqs []int64) {
 	for _, r := range rows {
 		seqs = append(seqs, r.Seq)
+	}
+	return seqs
+}
+
+func endedSeqs(list []ending) (seqs []int64) {
+	for _, e := range list {
+		seqs = append(seqs, e.Seq)
 	}
 	return seqs
 }

@@ -9,6 +9,7 @@ package sqlitestore
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"sync"
@@ -28,6 +29,12 @@ type Config struct {
 	// DedupWindow keeps dedup keys and ids of the caller's taken for at least this long after publishing, even when the
 	// message is gone. Default 0.
 	DedupWindow time.Duration
+	// KeepDelivered is how long messages are kept in the archive after they have ended: delivered, dropped, expired
+	// or discarded. Default 0, not at all; 1 min and more, or outbox.KeepForever. With 0 a relay leaves an archive
+	// that is there alone.
+	KeepDelivered time.Duration
+	// OmitPayload keeps them without their payload. They cannot be replayed.
+	OmitPayload bool
 	// BusyTimeout is how long a relay or an operator waits for other writers of the file. Default 10 s.
 	BusyTimeout time.Duration
 	// Logger is told of changes of the store's state. Default slog.Default.
@@ -55,11 +62,18 @@ type Store struct {
 	signal *signal
 	writer chan struct{} // SQLite has one writer; those of this Store take turns instead of polling for the lock
 
-	mu    sync.Mutex
-	lanes map[laneName]*lane
+	upkeep upkeep
+	file   file
+
+	mu        sync.Mutex
+	lanes     map[laneName]*lane
+	sightings map[string]sighting // of relays whose lease lies too far ahead, by id
+	latest    int64               // the time of the last heartbeat
 }
 
 var (
+	_ outbox.Archivist = (*Store)(nil)
+	_ outbox.Catalog   = (*Store)(nil)
 	_ outbox.Inspector = (*Store)(nil)
 	_ outbox.Store     = (*Store)(nil)
 	_ outbox.Preparer  = (*Store)(nil)
@@ -112,6 +126,9 @@ func (c *Config) check() error {
 	}
 	if c.DedupWindow < 0 {
 		errs = append(errs, refuse("DedupWindow", c.DedupWindow.String(), "must not be negative"))
+	}
+	if c.KeepDelivered != 0 && c.KeepDelivered < minKeep {
+		errs = append(errs, refuse("KeepDelivered", c.KeepDelivered.String(), fmt.Sprintf("%v or more, KeepForever, or zero to keep nothing", minKeep)))
 	}
 	if c.BusyTimeout < 0 {
 		errs = append(errs, refuse("BusyTimeout", c.BusyTimeout.String(), "must not be negative"))

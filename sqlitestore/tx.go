@@ -23,6 +23,10 @@ type tx struct {
 	now  int64 // the outbox's clock at the beginning, in milliseconds since 1970
 
 	prepared map[string]*sql.Stmt // by often
+
+	forgets bool  // what ends is not kept
+	kept    int   // messages that went to the archive
+	unkept  int64 // or should have gone
 }
 
 // alone runs f in a transaction that is the file's only writer from its beginning to its end, so that what f reads
@@ -262,6 +266,13 @@ func duration(ms int64) time.Duration {
 }
 
 func timeOf(ms int64) time.Time { return time.UnixMilli(ms) }
+
+func timeOrZero(ms sql.NullInt64) (t time.Time) {
+	if ms.Valid {
+		t = timeOf(ms.Int64)
+	}
+	return t
+}
 
 // orNull is null for a zero value.
 func orNull[T comparable](v T) any {

@@ -62,18 +62,18 @@ func (e *env) begin(ms ...outbox.Message) Tx {
 }
 
 // late publishes messages that have their place in publish order from now on and appear later, by appear: their
-// transaction commits late. Where nothing can commit late, they are scheduled and become due late.
-func (e *env) late(ms ...outbox.Message) (receipts []outbox.Receipt, appear func()) {
+// transaction commits late. Where nothing can commit late, they are scheduled and become due late, while the given relays
+// live: later than a case may last, so that on no machine, however slow, they are due before.
+func (e *env) late(ms ...outbox.Message) (receipts []outbox.Receipt, appear func(living ...*relay)) {
 	e.Helper()
 	if !e.h.Features().OneWriter {
 		tx := e.begin()
-		return e.publishIn(tx, ms...), func() { e.commit(tx) }
+		return e.publishIn(tx, ms...), func(...*relay) { e.commit(tx) }
 	}
-	const delay = time.Second
 	for i := range ms {
-		ms[i].Delay = delay
+		ms[i].Delay = caseTimeout
 	}
-	return e.publish(ms...), func() { e.advance(delay) }
+	return e.publish(ms...), func(living ...*relay) { e.advance(caseTimeout, living...) }
 }
 
 // lateCommit is begin for a transaction that is still open when time passes and others publish.

@@ -20,7 +20,7 @@ func givenBackFirst(e *env) {
 	_, appear := e.late(msg("a", "", "older"))
 	e.publish(msg("a", "", "given back"))
 	ds := r.takes("given back")
-	appear()
+	appear(r, other)
 	r.settled(outcomes(outbox.GivenBack, ds...)...)
 	c := other.claimUntil(1, limit(1))[0]
 	e.equal("claimed first", labels(c.Deliveries), []string{"given back"})
@@ -83,7 +83,7 @@ func givenBackBehindOlder(e *env) {
 	_, appear := e.late(msg("a", "k", "1"))
 	e.publish(msg("a", "k", "2"))
 	ds := r.takes("2")
-	appear()
+	appear(r, other)
 	r.settled(outcomes(outbox.GivenBack, ds...)...)
 	e.equal("delivered", other.drain(2), []string{"1", "2"})
 }

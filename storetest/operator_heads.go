@@ -151,7 +151,7 @@ func (e *env) parkedTwice(r *relay) (older, younger outbox.Change) {
 	one := receipts[0].ID
 	two := e.publish(msg("a", "k", "2"))[0].ID
 	r.settled(parked(r.takes("2")[0]))
-	appear()
+	appear(r)
 	r.settled(parked(r.takes("1")[0]))
 	e.publish(msg("a", "k", "3"))
 	r.takesNothing()

@@ -73,7 +73,7 @@ func lateCommit(e *env) {
 	_, appear := e.late(msg("a", "k", "older"))
 	e.publish(msg("a", "k", "younger"))
 	ds := r.takes("younger")
-	appear()
+	appear(r, other)
 	e.publish(msg("a", "k", "youngest"))
 	other.takesNothing()
 	r.takesNothing()
@@ -90,7 +90,7 @@ func olderHeadJoins(e *env) {
 	r.drain(300)
 	ms, want := run(3)
 	e.publish(ms[1:]...)
-	appear()
+	appear(r)
 	e.equal("delivered", r.drain(3), want)
 }
 
@@ -142,6 +142,6 @@ func noKeyNoOrder(e *env) {
 	first := r.take(1, limit(1))
 	second := other.take(1)
 	e.equal("claimed", sorted(append(labels(first), labels(second)...)), []string{"1", "2"})
-	appear()
+	appear(r, other)
 	other.takes("late")
 }

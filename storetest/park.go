@@ -87,7 +87,7 @@ func parkedHoldsNothingOlder(e *env) {
 	e.publish(msg("a", "k", "younger"), msg("a", "k", "youngest"))
 	ds := r.takes("younger", "youngest")
 	r.settled(parked(ds[0]), outcome(outbox.Unlisted, ds[1]))
-	appear()
+	appear(r)
 	r.deliver(r.takes("older")...)
 	r.takesNothing()
 }

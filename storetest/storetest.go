@@ -93,10 +93,13 @@ var (
 	}
 )
 
+// caseTimeout is how long a case may last.
+const caseTimeout = 2 * time.Minute
+
 // Run runs the case; t need not be a test's own.
 func (c Case) Run(t testing.TB, h Harness) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), caseTimeout)
 	defer cancel()
 	t.Logf("defends: %s", c.Guarantee)
 	e := &env{TB: t, ctx: ctx, h: h, patience: cmp.Or(h.Features().Patience, 10*time.Second)}

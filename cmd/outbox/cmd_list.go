@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxrelay/outbox"
-	"github.com/outboxrelay/outbox/pgstore"
 )
 
 func (a *app) listCommand() *cobra.Command {
@@ -54,7 +53,7 @@ Ages count from a dead message's death, from the end of one that has ended, and 
 		if err != nil {
 			return &failure{exitUsage, err}
 		}
-		return a.withStore(cmd, func(ctx context.Context, _ *config, store *pgstore.Store) error {
+		return a.withOutbox(cmd, func(ctx context.Context, _ *config, store outboxStore) error {
 			page, err := store.List(ctx, q)
 			if err != nil {
 				return err
@@ -92,7 +91,7 @@ Exit code 3 says that nothing is stored of it.`,
 		if err != nil {
 			return failf(exitUsage, "%q is no UUID", args[0])
 		}
-		return a.withStore(cmd, func(ctx context.Context, _ *config, store *pgstore.Store) error {
+		return a.withOutbox(cmd, func(ctx context.Context, _ *config, store outboxStore) error {
 			list, err := store.Show(ctx, id)
 			if err != nil {
 				return err

@@ -30,8 +30,16 @@ database.migrate says otherwise; publishing never does. Any number may run at on
 	return cmd
 }
 
-// migration makes a subcommand that has a Migrator.
-func (a *app) migration(cmd *cobra.Command, do func(ctx context.Context, m *pgstore.Migrator) error) *cobra.Command {
+// migrator changes the schema of an outbox of either kind.
+type migrator interface {
+	List(ctx context.Context) ([]pgstore.Migration, error)
+	Up(ctx context.Context) ([]pgstore.Migration, error)
+	Down(ctx context.Context, target int) error
+	Validate(ctx context.Context) error
+}
+
+// migration makes a subcommand that has a migrator; makes: it makes the SQLite file that is not there.
+func (a *app) migration(cmd *cobra.Command, makes func() bool, do func(ctx context.Context, m migrator) error) *cobra.Command {
 	cmd.Args = cobra.NoArgs
 	addSettings(cmd, scopeDatabase)
 	cmd.RunE = action(func(cmd *cobra.Command, _ []string) error {
@@ -39,17 +47,43 @@ func (a *app) migration(cmd *cobra.Command, do func(ctx context.Context, m *pgst
 		if err != nil {
 			return err
 		}
-		conn, err := c.connConfig()
+		m, closeAll, err := c.openMigrator(makes())
 		if err != nil {
 			return err
 		}
-		m, err := pgstore.NewMigrator(conn, c.store.Schema)
-		if err != nil {
-			return err
-		}
+		defer closeAll()
 		return do(cmd.Context(), m)
 	})
 	return cmd
+}
+
+func (c *config) openMigrator(create bool) (m migrator, closeAll func(), err error) {
+	path, err := c.sqliteFile()
+	if err != nil {
+		return nil, nil, err
+	}
+	if path != "" {
+		store, db, err := c.openSQLite(path, create, nil)
+		return sqliteMigrator{store}, func() { _ = db.Close() }, err // what is not committed is not made
+	}
+	conn, err := c.connConfig()
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err = pgstore.NewMigrator(conn, c.store.Schema)
+	return m, func() {}, err
+}
+
+func never() bool { return false }
+
+// pending are those that are not applied.
+func pending(list []pgstore.Migration) (steps []pgstore.Migration) {
+	for _, step := range list {
+		if step.AppliedAt.IsZero() {
+			steps = append(steps, step)
+		}
+	}
+	return steps
 }
 
 func (a *app) migrateUp() *cobra.Command {
@@ -58,19 +92,13 @@ func (a *app) migrateUp() *cobra.Command {
 		Use:     "up",
 		Short:   "Apply the migrations that are missing",
 		Example: `  outbox migrate up --dry-run --database-url postgres://localhost/shop`,
-	}, func(ctx context.Context, m *pgstore.Migrator) error {
+	}, func() bool { return !dryRun }, func(ctx context.Context, m migrator) error {
 		if dryRun {
 			list, err := m.List(ctx)
 			if err != nil {
 				return err
 			}
-			var pending []pgstore.Migration
-			for _, step := range list {
-				if step.AppliedAt.IsZero() {
-					pending = append(pending, step)
-				}
-			}
-			return a.printMigrations(pending, "would apply")
+			return a.printMigrations(pending(list), "would apply")
 		}
 		applied, err := m.Up(ctx)
 		if err != nil {
@@ -79,21 +107,6 @@ func (a *app) migrateUp() *cobra.Command {
 		return a.printMigrations(applied, "applied")
 	})
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be applied")
-	postgres := cmd.RunE
-	cmd.RunE = action(func(cmd *cobra.Command, args []string) error {
-		c, err := a.load(cmd)
-		if err != nil {
-			return err
-		}
-		path, err := c.sqliteFile()
-		if err != nil {
-			return err
-		}
-		if path == "" {
-			return postgres(cmd, args)
-		}
-		return a.migrateSQLite(cmd.Context(), c, path, dryRun)
-	})
 	return cmd
 }
 
@@ -139,7 +152,7 @@ func (a *app) migrateDown() *cobra.Command {
 		Long:  `Take migrations back, the newest first, down to the version of --target. It refuses while the outbox holds messages.`,
 		Example: `  # Remove the schema:
   outbox migrate down --target 0 --yes --database-url postgres://localhost/shop`,
-	}, func(ctx context.Context, m *pgstore.Migrator) error {
+	}, never, func(ctx context.Context, m migrator) error {
 		if !yes {
 			return failf(exitUsage, "this removes tables: give --yes")
 		}
@@ -163,7 +176,7 @@ func (a *app) migrateList() *cobra.Command {
 		Use:     "list",
 		Short:   "List the migrations and when each was applied",
 		Example: `  outbox migrate list --database-url postgres://localhost/shop`,
-	}, func(ctx context.Context, m *pgstore.Migrator) error {
+	}, never, func(ctx context.Context, m migrator) error {
 		list, err := m.List(ctx)
 		if err != nil {
 			return err
@@ -198,6 +211,9 @@ func (a *app) migratePrint() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if err := c.refuseSQLite(); err != nil {
+			return err
+		}
 		none, err := pgx.ParseConfig("")
 		if err != nil {
 			return err
@@ -219,7 +235,7 @@ func (a *app) migrateValidate() *cobra.Command {
 
 Exit codes: 0 it does, 1 the database could not be asked, 4 it does not.`,
 		Example: `  outbox migrate validate --database-url postgres://localhost/shop`,
-	}, func(ctx context.Context, m *pgstore.Migrator) error {
+	}, never, func(ctx context.Context, m migrator) error {
 		err := m.Validate(ctx)
 		if a.json {
 			text := ""

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxrelay/outbox"
-	"github.com/outboxrelay/outbox/pgstore"
 )
 
 func (a *app) opsCommand() *cobra.Command {
@@ -33,7 +32,7 @@ does no harm to one that is at work.`,
 		if limit < 1 || limit > 1000 {
 			return failf(exitUsage, "--limit %d: must be 1 to 1000", limit)
 		}
-		return a.withStore(cmd, func(ctx context.Context, _ *config, store *pgstore.Store) error {
+		return a.withOutbox(cmd, func(ctx context.Context, _ *config, store outboxStore) error {
 			list, err := store.Operations(ctx, limit)
 			if err != nil {
 				return err

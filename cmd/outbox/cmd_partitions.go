@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outboxrelay/outbox"
-	"github.com/outboxrelay/outbox/pgstore"
 )
 
 func (a *app) partitionsCommand() *cobra.Command {
@@ -17,14 +17,17 @@ func (a *app) partitionsCommand() *cobra.Command {
 		Short: "Show the partitions of the archive",
 		Long: `Show the partitions of the archive, the oldest first. Relays make them ahead and drop them when all of their messages have been kept
 for keep_delivered. Dropping or detaching one by hand does no harm. archive_default takes what has no other partition.
-MESSAGES is the database's own running count.`,
+MESSAGES is the database's own running count. In a SQLite file the archive is one table, and there are none.`,
 		Example: "  outbox partitions --json | jq '[.partitions[].bytes] | add'",
 		Args:    cobra.NoArgs,
 	}
 	addSettings(cmd, scopeDatabase)
 	cmd.RunE = action(func(cmd *cobra.Command, _ []string) error {
-		return a.withStore(cmd, func(ctx context.Context, _ *config, store *pgstore.Store) error {
+		return a.withOutbox(cmd, func(ctx context.Context, _ *config, store outboxStore) error {
 			list, err := store.Partitions(ctx)
+			if errors.Is(err, errors.ErrUnsupported) {
+				return &failure{exitUsage, err}
+			}
 			if err != nil {
 				return err
 			}

@@ -3,12 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
-
-	"github.com/outboxrelay/outbox"
-	"github.com/outboxrelay/outbox/pgstore"
 )
 
 // addStates adds the flag that says in which states messages are looked for.
@@ -16,21 +12,10 @@ func (f *changeFlags) addStates(cmd *cobra.Command, known string) {
 	cmd.Flags().StringSliceVar(&f.states, "state", nil, "messages in these `states`: "+known)
 }
 
-// inPostgres is a change that only an outbox in PostgreSQL knows.
-func inPostgres(verb string, change func(*pgstore.Store, context.Context, outbox.Change) (outbox.ChangeReport, error)) func(outboxStore, context.Context, outbox.Change) (outbox.ChangeReport, error) {
-	return func(store outboxStore, ctx context.Context, c outbox.Change) (outbox.ChangeReport, error) {
-		pg, ok := store.(*pgstore.Store)
-		if !ok {
-			return outbox.ChangeReport{}, fmt.Errorf("%s: an outbox in a SQLite file keeps no archive", verb)
-		}
-		return change(pg, ctx, c)
-	}
-}
-
 // purgeCommand is purge, or an alias of it that people know from elsewhere, which means what was delivered.
 func (a *app) purgeCommand(name string) *cobra.Command {
 	f := &changeFlags{verb: "purge", done: "purged",
-		change: inPostgres("purge", (*pgstore.Store).Purge)}
+		change: outboxStore.Purge}
 	cmd := a.changeCommand(&cobra.Command{
 		Use:    name,
 		Hidden: name != "purge",
@@ -63,7 +48,7 @@ are deleted one by one.
 
 func (a *app) replayCommand() *cobra.Command {
 	f := &changeFlags{verb: "replay", done: "replayed",
-		change: inPostgres("replay", (*pgstore.Store).Replay)}
+		change: outboxStore.Replay}
 	f.before = func(ctx context.Context, store outboxStore) { a.tellUnknown(ctx, store, f.destination) }
 	cmd := a.changeCommand(&cobra.Command{
 		Use:   "replay",

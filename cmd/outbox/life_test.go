@@ -12,16 +12,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// archive inserts n messages of a topic that ended some days ago.
-func archive(t *testing.T, conn *pgx.Conn, topic, outcome string, n, days int) {
-	t.Helper()
-	execSQL(t, conn, `insert into outbox.archive (seq, id, topic, key, payload, headers, published_at, attempts, destination, outcome, ended_at)
-		select nextval('outbox.seq'), gen_random_uuid(), $1, 'k' || g, convert_to('{"n":' || g || '}', 'UTF8'), '{"h": "v"}', now() - $4 * interval '1 day', 1,
-		    'default', $2, now() - $4 * interval '1 day' from generate_series(1, $3::int) g`, topic, outcome, n, days)
+func TestLifeCycleIsRefused(t *testing.T) {
+	inBoth(t, func(t *testing.T, o *testOutbox) { lifeCycleIsRefused(t, o.flag) })
 }
 
-func TestLifeCycleIsRefused(t *testing.T) {
-	url := "--database-url=" + migrated(t)
+func lifeCycleIsRefused(t *testing.T, url string) {
 	for args, says := range map[string]string{
 		"purge": "--state", "purge --all": "--state", "purge --state=ready": "delivered", "purge --state=gone": "States", "purge --state=dead --all": "All",
 		"purge --state=dead --older-than=5": "unit", "purge --continue=1 --holding": "Holding", "purge --state=dead --destination=x": "unknown flag",
@@ -43,14 +38,15 @@ func TestLifeCycleIsRefused(t *testing.T) {
 	wantIn(t, call(t, nil, "dead", url).want(t, exitDone).err, "no message is dead")
 }
 
-func TestPurge(t *testing.T) {
-	url := migrated(t)
-	conn, flag := connect(t, url), "--database-url="+url
-	archive(t, conn, "orders.created", "delivered", 3, 10)
-	archive(t, conn, "audit", "expired", 2, 10)
-	archive(t, conn, "audit", "delivered", 1, 1)
-	makeDead(t, conn, "audit", 2)
-	execSQL(t, conn, "update outbox.dead set holds = true where key = 'k1'")
+func TestPurge(t *testing.T) { inBoth(t, purge) }
+
+func purge(t *testing.T, o *testOutbox) {
+	flag := o.flag
+	o.archive("orders.created", "delivered", 3, 10)
+	o.archive("audit", "expired", 2, 10)
+	o.archive("audit", "delivered", 1, 1)
+	o.dead("audit", 2)
+	o.exec("update outbox.dead set holds = true where key = 'k1'")
 	wantIn(t, call(t, nil, "purge", "--state=delivered", "--older-than=7d", flag).want(t, exitUsage).err, "3 messages", "--yes")
 	out := call(t, nil, "purge", "--state=delivered,expired", "--older-than=7d", "--topic=audit", "--reason=space", "--yes", flag).want(t, exitDone).out
 	if out != "purged: 2 messages (operation 1)\n" {
@@ -66,7 +62,7 @@ func TestPurge(t *testing.T) {
 	if out != "purged: 3 messages (operation 4)\n" {
 		t.Errorf("printed %q", out)
 	}
-	if n := countRows(t, conn, "select (select count(*) from outbox.archive) + (select count(*) from outbox.dead)"); n != 1 {
+	if n := o.count("select (select count(*) from outbox.archive) + (select count(*) from outbox.dead)"); n != 1 {
 		t.Errorf("%d are left, want the one that is young", n)
 	}
 	call(t, nil, "cleanup", "--older-than=7d", "--yes", flag).want(t, exitNothing)
@@ -74,11 +70,12 @@ func TestPurge(t *testing.T) {
 	wantIn(t, ops, "purge", "space", "1 (1 left alone)", "states=delivered,expired topic=audit", "before=2")
 }
 
-func TestReplay(t *testing.T) {
-	url := migrated(t)
-	conn, flag := connect(t, url), "--database-url="+url
-	archive(t, conn, "orders.created", "delivered", 2, 0)
-	archive(t, conn, "orders.created", "discarded", 1, 0)
+func TestReplay(t *testing.T) { inBoth(t, replay) }
+
+func replay(t *testing.T, o *testOutbox) {
+	flag := o.flag
+	o.archive("orders.created", "delivered", 2, 0)
+	o.archive("orders.created", "discarded", 1, 0)
 	r := call(t, nil, "replay", "--destination=default", "--topic=orders.>", "--newer-than=1d", "--yes", flag).want(t, exitDone)
 	if r.out != "replayed: 2 messages (operation 1)\n" {
 		t.Errorf("printed %q", r.out)
@@ -93,12 +90,13 @@ func TestReplay(t *testing.T) {
 	wantIn(t, r.err, "2 messages", "archive.payload")
 }
 
-func TestReading(t *testing.T) {
-	url := migrated(t)
-	conn, flag := connect(t, url), "--database-url="+url
-	makeDead(t, conn, "billing.paid", 3)
-	archive(t, conn, "orders.created", "delivered", 2, 0)
-	execSQL(t, conn, "insert into outbox.message (id, topic, payload) values ('019545c8-4c35-7000-8000-000000000001', 'orders.created', '\\x00ff')")
+func TestReading(t *testing.T) { inBoth(t, reading) }
+
+func reading(t *testing.T, o *testOutbox) {
+	flag := o.flag
+	o.dead("billing.paid", 3)
+	o.archive("orders.created", "delivered", 2, 0)
+	o.ready("019545c8-4c35-7000-8000-000000000001", "orders.created", []byte{0, 255})
 	wantIn(t, call(t, nil, "dead", flag).want(t, exitDone).out, "3 dead", "billing.paid", "timeout", "no answer within Ns")
 	r := call(t, nil, "list", "--limit=2", flag).want(t, exitDone)
 	wantIn(t, r.out, "ready", "orders.created", "dead", "billing.paid")
@@ -123,6 +121,17 @@ func TestReading(t *testing.T) {
 	}
 	wantIn(t, call(t, nil, "show", "019545c8-4c35-7000-8000-000000000001", flag).want(t, exitDone).out, "ready", "orders.created", "2 bytes: 00ff")
 	wantIn(t, call(t, nil, "show", "019545c8-4c35-7000-8000-000000000001", "--json", flag).want(t, exitDone).out, `"payload_base64":"AP8="`)
+}
+
+// TestPartitions: there are those of a PostgreSQL archive; with a SQLite file that there are none is told.
+func TestPartitions(t *testing.T) { inBoth(t, partitions) }
+
+func partitions(t *testing.T, o *testOutbox) {
+	flag := o.flag
+	if o.lite {
+		wantIn(t, call(t, nil, "partitions", flag).want(t, exitUsage).err, "one table")
+		return
+	}
 	wantIn(t, call(t, nil, "partitions", flag).want(t, exitDone).out, "archive_default")
 	wantIn(t, call(t, nil, "run", flag, "--to=stdout:", "--once", "--keep-delivered=forever").want(t, exitDone).err, "made a partition")
 	if n := strings.Count(call(t, nil, "partitions", "--json", flag).want(t, exitDone).out, `"from"`); n != 3 {

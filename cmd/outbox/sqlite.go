@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/url"
 	"os"
@@ -18,10 +19,12 @@ import (
 	"github.com/outboxrelay/outbox/sqlitestore"
 )
 
-// outboxStore is an outbox of either kind, as far as the commands that work with both need it.
+// outboxStore is an outbox of either kind.
 type outboxStore interface {
 	outbox.Store
 	outbox.Inspector
+	outbox.Archivist
+	outbox.Catalog
 }
 
 const sqliteScheme = "sqlite:"
@@ -47,7 +50,7 @@ func (c *config) refuseSQLite() error {
 	if err != nil || path == "" {
 		return err
 	}
-	return failf(exitUsage, "this works with PostgreSQL only; with a SQLite file there are: run, migrate up, publish, status, relays, wait, health, keys, why, retry, redrive, discard, pause, resume")
+	return failf(exitUsage, "this works with PostgreSQL only; with a SQLite file there are all commands but bench, check, migrate print, partitions and wal")
 }
 
 // checkSQLite returns which settings are given that mean nothing with SQLite.
@@ -56,18 +59,21 @@ func (c *config) checkSQLite() (found problems) {
 	if err != nil || path == "" {
 		return nil // told when it is opened
 	}
-	for _, key := range []string{"database.listen_url", "database.listen_url_file", "notify", "settle_sync"} {
+	for _, key := range []string{"database.listen_url", "database.listen_url_file", "notify", "settle_sync", "archive.granularity", "partition_interval"} {
 		if g, ok := c.given[key]; ok {
 			found = append(found, fmt.Sprintf("%s%s is for PostgreSQL, and database.url names a SQLite file", key, " ("+g.origin.text+")"))
 		}
+	}
+	if c.store.Engine == pgstore.EngineWAL {
+		found = append(found, fmt.Sprintf("engine%s: wal is for PostgreSQL, and database.url names a SQLite file", c.origin("engine")))
 	}
 	return found
 }
 
 // openSQLite opens the file, and makes it if that is asked for. Each commit waits for the disk.
 func (c *config) openSQLite(path string, create bool, log *slog.Logger) (*sqlitestore.Store, *sql.DB, error) {
-	if _, err := os.Stat(path); err != nil && !(create && errors.Is(err, os.ErrNotExist)) {
-		return nil, nil, fmt.Errorf("%w; a relay or outbox migrate up makes it", err)
+	if err := checkSQLiteFile(path, create); err != nil {
+		return nil, nil, err
 	}
 	name := (&url.URL{Path: path}).EscapedPath()
 	db, err := sql.Open("sqlite", "file:"+name+"?_pragma=busy_timeout(10000)&_pragma=synchronous(full)&_txlock=immediate")
@@ -75,11 +81,38 @@ func (c *config) openSQLite(path string, create bool, log *slog.Logger) (*sqlite
 		return nil, nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	store, err := sqlitestore.New(db, &sqlitestore.Config{Prefix: cmp.Or(c.store.Schema, pgstore.DefaultSchema) + "_",
-		Migrate: sqlitestore.MigrateMode(c.store.Migrate), MaxPayload: c.store.MaxPayload, Logger: log})
+		Migrate: sqlitestore.MigrateMode(c.store.Migrate), MaxPayload: c.store.MaxPayload,
+		KeepDelivered: c.store.KeepDelivered, OmitPayload: c.store.Archive.OmitPayload, Logger: log})
 	if err != nil {
 		return nil, nil, errors.Join(err, db.Close())
 	}
 	return store, db, nil
+}
+
+// checkSQLiteFile tells what SQLite would tell without the file's name, and later.
+func checkSQLiteFile(path string, create bool) error {
+	const magic = "SQLite format 3\x00"
+	f, err := os.Open(path)
+	switch {
+	case create && errors.Is(err, os.ErrNotExist):
+		return nil
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("%w; a relay or outbox migrate up makes it", err)
+	case err != nil:
+		return err
+	}
+	defer f.Close()
+	head := make([]byte, len(magic))
+	n, err := io.ReadFull(f, head)
+	switch {
+	case n == 0 && errors.Is(err, io.EOF): // an empty file is a new database
+		return nil
+	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("read: %w", err)
+	case string(head[:n]) != magic:
+		return failf(exitUsage, "%s is no SQLite database: database.url must name one, or a file that is not there yet", path)
+	}
+	return nil
 }
 
 // openOutbox makes the store of a relay or an inspection. A relay that makes the tables makes the file as well.
@@ -119,28 +152,30 @@ func (c *config) openSQLitePublisher(path string) (p *publisher, closeAll func()
 	return &publisher{publish}, func() { _ = db.Close() }, nil // everything is committed
 }
 
-// migrateSQLite applies what is missing, or only lists it.
-func (a *app) migrateSQLite(ctx context.Context, c *config, path string, dryRun bool) error {
-	store, db, err := c.openSQLite(path, !dryRun, nil)
-	if err != nil {
-		return err
+// sqliteMigrator is a migrator for a SQLite file.
+type sqliteMigrator struct{ store *sqlitestore.Store }
+
+func (m sqliteMigrator) List(ctx context.Context) (list []pgstore.Migration, err error) {
+	all, err := m.store.Migrations(ctx)
+	for _, step := range all {
+		list = append(list, pgstore.Migration{Version: step.Version, Name: step.Name, AppliedAt: step.AppliedAt})
 	}
-	defer db.Close()
-	list, err := store.Migrations(ctx)
-	if err != nil {
-		return err
-	}
-	var pending []pgstore.Migration
-	for _, m := range list {
-		if m.AppliedAt.IsZero() {
-			pending = append(pending, pgstore.Migration{Version: m.Version, Name: m.Name})
-		}
-	}
-	done := "would apply"
-	if !dryRun {
-		if done, err = "applied", store.Migrate(ctx); err != nil {
-			return err
-		}
-	}
-	return a.printMigrations(pending, done)
+	return list, err
 }
+
+func (m sqliteMigrator) Up(ctx context.Context) ([]pgstore.Migration, error) {
+	list, err := m.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return pending(list), m.store.Migrate(ctx)
+}
+
+func (m sqliteMigrator) Down(ctx context.Context, target int) error {
+	if target != 0 {
+		return failf(exitUsage, "--target %d: must be 0 with a SQLite file", target)
+	}
+	return m.store.MigrateDown(ctx)
+}
+
+func (m sqliteMigrator) Validate(ctx context.Context) error { return m.store.Validate(ctx) }

@@ -39,18 +39,54 @@ func TestSQLiteVerbs(t *testing.T) {
 	call(t, nil, "redrive", "--all", "--yes", url).want(t, exitNothing)
 	call(t, nil, "retry", "--all", "--yes", url).want(t, exitNothing)
 	ok("relays")
+	wantIn(t, ok("top", "--once").out, file)
 	call(t, nil, "health", url).want(t, exitUnhealthy)
+	wantIn(t, ok("migrate", "list").out, "core")
+	wantIn(t, ok("migrate", "validate").err, "complete")
+	call(t, nil, "migrate", "down", "--target=1", "--yes", url).want(t, exitUsage)
+	ok("migrate", "down", "--target=0", "--yes")
+	wantIn(t, call(t, nil, "migrate", "validate", url).want(t, exitUnhealthy).err, "outbox migrate up")
+}
+
+// TestNoSQLiteFile: a file that is something else is named, and left as it is.
+func TestNoSQLiteFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "notes.txt")
+	write(t, file, "buy milk, and bread")
+	for _, args := range [][]string{{"run", "--to=stdout:", "--once"}, {"migrate", "up"}, {"status"}, {"publish", "--topic=a"}} {
+		r := call(t, nil, append(args, "--database-url=sqlite:"+file)...).want(t, exitUsage)
+		wantIn(t, r.err, file+" is no SQLite database")
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != "buy milk, and bread" {
+		t.Errorf("the file has %q, %v", text, err)
+	}
+	write(t, file, "")
+	wantIn(t, call(t, nil, "migrate", "up", "--database-url=sqlite:"+file).want(t, exitDone).out, "applied")
+}
+
+// TestSQLiteIsDurable: the program's commits wait for the disk.
+func TestSQLiteIsDurable(t *testing.T) {
+	c := &config{}
+	_, db, err := c.openSQLite(filepath.Join(t.TempDir(), "shop.db"), true, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var synchronous int
+	if err := db.QueryRowContext(t.Context(), "pragma synchronous").Scan(&synchronous); err != nil || synchronous != 2 {
+		t.Errorf("synchronous is %d, %v; want 2, FULL", synchronous, err)
+	}
 }
 
 // TestSQLiteRefusals: what needs PostgreSQL says so, and what a setting cannot mean is refused.
 func TestSQLiteRefusals(t *testing.T) {
 	file := "--database-url=sqlite:" + filepath.Join(t.TempDir(), "shop.db")
-	for _, args := range [][]string{{"check"}, {"migrate", "down", "--target=0"}, {"migrate", "list"}, {"migrate", "validate"}, {"bench"}} {
+	for _, args := range [][]string{{"check"}, {"wal"}, {"migrate", "print"}, {"bench"}} {
 		r := call(t, nil, append(args, file)...).want(t, exitUsage)
-		wantIn(t, r.err, "PostgreSQL only", "run, migrate up, publish")
+		wantIn(t, r.err, "PostgreSQL only", "all commands but")
 	}
-	r := call(t, nil, "run", "--to=stdout:", "--notify=off", "--settle-sync=off", file).want(t, exitUsage)
-	wantIn(t, r.err, "notify (flag --notify) is for PostgreSQL", "settle_sync (flag --settle-sync) is for PostgreSQL")
+	r := call(t, nil, "run", "--to=stdout:", "--notify=off", "--settle-sync=off", "--archive-granularity=7d", "--partition-interval=1h", "--engine=wal", file).want(t, exitUsage)
+	wantIn(t, r.err, "notify (flag --notify) is for PostgreSQL", "settle_sync (flag --settle-sync) is for PostgreSQL",
+		"archive.granularity (flag --archive-granularity) is for PostgreSQL", "partition_interval (flag --partition-interval) is for PostgreSQL", "wal is for PostgreSQL")
 	for _, url := range []string{"sqlite:", "sqlite://x.db", "sqlite::memory:"} {
 		r := call(t, nil, "status", "--database-url="+url).want(t, exitUsage)
 		wantIn(t, r.err, "sqlite: and the path of a file")

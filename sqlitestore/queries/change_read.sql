@@ -1,1 +1,1 @@
-select filter, cursor, rate, state, matched, changed, held from outbox_operation where id = ?1 and verb = ?2
+select filter, cursor, rate, state, matched, changed, held, bare, actor, reason from outbox_operation where id = ?1 and verb = ?2

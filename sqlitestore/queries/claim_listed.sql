@@ -10,4 +10,5 @@ from outbox_claim c
 cross join outbox_listed l on l.claim = c.id
 cross join outbox_waiting w on w.seq = l.seq
 where (c.relay is null or c.relay not in (select r.id from outbox_relay r)) and w.available_at <= ?1
+  and coalesce(w.destination, ?2) = ?2
 order by 1

@@ -1,1 +1,1 @@
-select count(*) from (select 1 from outbox_messages limit 1)
+select exists (select 1 from outbox_message) + exists (select 1 from outbox_waiting) + exists (select 1 from outbox_dead)

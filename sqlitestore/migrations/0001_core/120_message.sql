@@ -2,7 +2,9 @@
 create table outbox_message (
     seq          integer primary key,
     id           text not null,
-    topic        text not null check (octet_length(topic) between 1 and 255),
+    topic        text not null check (octet_length(topic) between 1 and 255 and topic not glob '*[^A-Za-z0-9_.-]*'
+                                      and topic not glob '.*' and topic not glob '*.' and topic not glob '*..*'
+                                      and octet_length(topic) = length(topic)),   -- else a NUL hides the rest,
     key          text check (octet_length(key) between 1 and 512),   -- null: no order
     payload      blob not null,
     headers      text not null default '{}' check (json_valid(headers)),

@@ -1,4 +1,4 @@
--- Messages that are not to be delivered before available_at: scheduled, backing off, redriven.
+-- Messages that are not to be delivered before available_at: scheduled, backing off, redriven, replayed.
 create table outbox_waiting (
     seq             integer primary key,
     id              text not null,
@@ -15,6 +15,7 @@ create table outbox_waiting (
     attempts        integer not null default 0,
     lapses          integer not null default 0,   -- 2 after a crash: it is claimed alone
     holds           integer not null default 0,   -- younger messages of the key wait for this one
+    destination     text,                         -- of one that was replayed: its only one; null: by route
     available_at    integer not null,
     first_failed_at integer,
     failed_at       integer,

@@ -15,6 +15,7 @@ create table outbox_dead (
     attempts        integer not null default 0,
     lapses          integer not null default 0,
     holds           integer not null default 0,   -- a parked key
+    destination     text,                         -- of one that was replayed
     first_failed_at integer,
     failed_at       integer,
     error_class     text,

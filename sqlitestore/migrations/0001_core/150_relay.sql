@@ -8,6 +8,7 @@ create table outbox_relay (
     pid          integer not null,
     version      text not null,
     engine       text not null,
+    settings     text not null,   -- a digest; empty: unknown
     lanes        text not null check (json_valid(lanes)),
     counters     text not null check (json_valid(counters)),
     started_at   integer not null,

@@ -20,10 +20,12 @@ create table outbox_operation (
     reason      text not null,
     matched     integer not null default 0,
     changed     integer not null default 0,
-    held        integer not null default 0,                 -- by a live relay, so left alone
+    held        integer not null default 0,                 -- and left alone: by a live relay, by its key, under way already
+    bare        integer not null default 0,                 -- without payload, and not replayed
     started_at  integer not null,
     finished_at integer
 ) strict;
+create index outbox_operation_open on outbox_operation (id) where state <> 'done';
 
 -- Messages that a discard waits for: discarded with the settlement that lets them go.
 create table outbox_awaited (

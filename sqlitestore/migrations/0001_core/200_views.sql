@@ -1,20 +1,33 @@
--- Every message that has not ended, whatever its state. One that holds its key lets no younger one of the key pass;
--- due_at is null for a dead one.
-create view outbox_messages as
-select 'ready' as state, m.seq, m.id, m.topic, m.key, m.key is not null as holds, m.published_at as due_at, 0 as lapses,
-       length(m.payload) as size, 0 as attempts, 0 as generation, '' as error_class, '' as last_error, m.published_at,
-       m.published_at as at
+-- Every message wherever it is stored, in one form. The casts give each column one type in all parts; without them SQLite
+-- would make the whole view before it looks for anything in it.
+create view outbox_stored as
+select cast('message' as text) as place, cast('ready' as text) as state, m.seq, cast(0 as integer) as generation, m.id, m.topic, m.key,
+       cast(m.key is not null as integer) as holds, cast(null as text) as destination, cast(0 as integer) as attempts,
+       cast(0 as integer) as lapses, cast(null as integer) as available_at, cast(null as text) as error_class,
+       cast(null as text) as last_error, cast(null as text) as actor, m.published_at, m.expires_at, cast(null as integer) as ended_at,
+       cast(m.published_at as integer) as held_since, m.headers, m.payload
 from outbox_message m
 union all
-select 'waiting', w.seq, w.id, w.topic, w.key, w.holds and w.key is not null, w.available_at, w.lapses,
-       length(w.payload), w.attempts, w.generation, coalesce(w.error_class, ''), coalesce(w.last_error, ''), w.published_at,
-       coalesce(w.first_failed_at, w.failed_at, w.published_at)
+select cast('waiting' as text), cast('waiting' as text), w.seq, w.generation, w.id, w.topic, w.key,
+       cast(w.holds and w.key is not null as integer), w.destination, w.attempts,
+       w.lapses, w.available_at, w.error_class,
+       w.last_error, cast(null as text), w.published_at, w.expires_at, cast(null as integer),
+       cast(coalesce(w.first_failed_at, w.failed_at, w.published_at) as integer), w.headers, w.payload
 from outbox_waiting w
 union all
-select 'dead', d.seq, d.id, d.topic, d.key, d.holds, null, d.lapses,
-       length(d.payload), d.attempts, d.generation, coalesce(d.error_class, ''), coalesce(d.last_error, ''), d.published_at,
-       d.died_at
-from outbox_dead d;
+select cast('dead' as text), cast('dead' as text), d.seq, d.generation, d.id, d.topic, d.key,
+       d.holds, d.destination, d.attempts,
+       d.lapses, cast(null as integer), d.error_class,
+       d.last_error, cast(null as text), d.published_at, d.expires_at, d.died_at,
+       cast(d.died_at as integer), d.headers, d.payload
+from outbox_dead d
+union all
+select cast('archive' as text), a.outcome, a.seq, a.generation, a.id, a.topic, a.key,
+       cast(0 as integer), a.destination, a.attempts,
+       cast(0 as integer), cast(null as integer), cast(null as text),
+       a.detail, a.actor, a.published_at, a.expires_at, a.ended_at,
+       cast(a.ended_at as integer), a.headers, a.payload
+from outbox_archive a;
 
 -- What claims list. The relay is live while its lease lasts; lapses are those that the next claim begins with.
 create view outbox_held as
@@ -23,3 +36,12 @@ select l.seq, l.key, c.id as claim, c.destination, c.claimed_at, r.id is not nul
 from outbox_listed l
 join outbox_claim c on c.id = l.claim
 left join outbox_relay r on r.id = c.relay and r.lease_until > (select now from outbox_clock);
+
+-- Messages for people: ready, in_flight, waiting, dead, and, as far as they are kept, delivered, dropped, expired, discarded.
+-- Times are milliseconds since 1970: datetime(published_at / 1000, 'unixepoch').
+create view outbox_messages as
+select case when s.place in ('message', 'waiting')
+                 and exists (select 1 from outbox_listed l join outbox_claim c on c.id = l.claim where l.seq = s.seq and c.relay is not null)
+            then 'in_flight' else s.state end as state,
+       s.id, s.topic, s.key, s.attempts, s.available_at, s.last_error, s.published_at, cast(s.payload as text) as payload_text
+from outbox_stored s;

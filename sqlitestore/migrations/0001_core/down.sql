@@ -1,14 +1,17 @@
 drop view outbox_held;
 drop view outbox_messages;
+drop view outbox_stored;
 drop view outbox_clock;
 drop table outbox_sequence;
 drop table outbox_message;
 drop table outbox_waiting;
 drop table outbox_dead;
+drop table outbox_archive;
 drop table outbox_relay;
 drop table outbox_claim;
 drop table outbox_listed;
 drop table outbox_dedup;
+drop table outbox_setting;
 drop table outbox_control;
 drop table outbox_operation;
 drop table outbox_awaited;

@@ -1,0 +1,1 @@
+delete from outbox_relay where id = ?1 and beat = ?2
