@@ -3,7 +3,7 @@
 GO         ?= go
 RACED      := . ./pgstore
 POINTED    := ./internal/e2e ./internal/crashtest ./internal/failpoint
-MODULES    := examples/orm bench/peers
+MODULES    := examples/orm bench/peers deploy/alerttest
 TESTFLAGS  ?= -timeout 30m
 # What make chaos plays: messages for each order policy, random schedules in memory and, three at a time, on PostgreSQL.
 # SEED repeats the choices of a run that printed it. MATRIX chooses rows of the matrix: a regular expression on
@@ -59,9 +59,10 @@ matrix: ## play every fault at every engine, destination and order, and write th
 soak: ## play random faults for an hour under constant load: nothing lost, memory, connections and dead rows bounded
 	OUTBOX_TEST_SOAK=$(SOAK) OUTBOX_TEST_SOAK_DESTINATION=$(SOAK_TO) OUTBOX_TEST_SEED=$(SEED) $(GO) test -timeout 25h -count=1 -v -run '^TestSoak$$' ./internal/e2e
 
-life: ## the life cycle at product size: archived messages, a killed redrive, millions of messages behind
+life: ## the life cycle at product size: archived messages, a killed redrive, millions of messages behind and looked at
 	OUTBOX_TEST_ARCHIVED=100000 $(GO) test $(TESTFLAGS) -count=1 -v -run '^TestArchiveExpires$$' ./pgstore
 	OUTBOX_TEST_REDRIVE_MESSAGES=10000 $(GO) test $(TESTFLAGS) -count=1 -v -run '^TestRedriveKilled$$' ./internal/e2e
+	OUTBOX_TEST_SAMPLED=10000000 $(GO) test $(TESTFLAGS) -count=1 -v -run '^TestSampleOfMillions$$' ./pgstore
 	OUTBOX_TEST_BEHIND=2000000 $(GO) test $(TESTFLAGS) -count=1 -v -run '^TestThreeAtNight$$' ./cmd/outbox
 
 bench: ## measure on a private server, in half an hour; BENCHFLAGS=-short takes some minutes, see docs/benchmarks.md

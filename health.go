@@ -27,6 +27,8 @@ type Health struct {
 	Counts    Counts
 	// Sample is what this relay saw when it last looked at the outbox, if it is the one that looks.
 	Sample *Sample
+	// Streaming is how the store's stream of new messages is doing; nil if the store has none.
+	Streaming *Streaming
 }
 
 // LaneHealth is one destination of a relay.
@@ -63,7 +65,7 @@ func (r *Relay) Health() Health {
 }
 
 func (r *running) health(now time.Time) Health {
-	h := Health{Running: !r.isOver(), Counts: r.counters.counts(), Sample: r.lastSample.Load()}
+	h := Health{Running: !r.isOver(), Counts: r.counters.counts(), Sample: r.lastSample.Load(), Streaming: r.streaming()}
 	unlive := r.unlive(now)
 	h.Live = len(unlive) == 0
 	h.Problems = append(unlive, r.unready(&h, now)...)

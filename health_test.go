@@ -195,6 +195,68 @@ func TestLogOfDeadStore(t *testing.T) {
 	})
 }
 
+// TestLogOfFlappingStore: a store that fails every other call costs a line a minute and its end, not two for each try; when it
+// fails for good that is told.
+func TestLogOfFlappingStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, log := &faultyStore{Store: outboxtest.NewStore()}, &lockedText{}
+		var calls atomic.Int64
+		var dead atomic.Bool
+		store.claim = func(ctx context.Context, q outbox.ClaimQuery) (outbox.Batch, error) {
+			if calls.Add(1)%2 == 0 || dead.Load() {
+				return outbox.Batch{}, errDown
+			}
+			return store.Store.Claim(ctx, q)
+		}
+		r := start(t, store, sinkOf(func(context.Context, *outbox.Delivery) error { return nil }),
+			outbox.Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
+		time.Sleep(time.Hour)
+		failed, works := strings.Count(log.String(), "store failed"), strings.Count(log.String(), "store works again")
+		if calls.Load() < 1000 || failed < 2 || failed > 61 || works < failed-1 || works > failed {
+			t.Errorf("%d calls, of which every other failed, made %d lines of failure and %d of its end", calls.Load(), failed, works)
+		}
+		dead.Store(true)
+		time.Sleep(2 * time.Minute)
+		if text := log.String(); strings.LastIndex(text, "store failed") < strings.LastIndex(text, "store works again") {
+			t.Errorf("that it fails for good is not told:\n%s", text)
+		}
+		r.mustStop()
+	})
+}
+
+// TestLogOfRefusedResults: what is refused together is one line.
+func TestLogOfRefusedResults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, log := &faultyStore{Store: outboxtest.NewStore()}, &lockedText{}
+		const n = 1000
+		publish(t, store.Store, messages(n, "a", "")...)
+		var refused atomic.Int64
+		store.settle = func(_ context.Context, os []outbox.Outcome) ([]outbox.Settled, error) {
+			refused.Add(int64(len(os)))
+			answers := make([]outbox.Settled, len(os))
+			for i := range answers {
+				answers[i] = outbox.SettledFenced
+			}
+			return answers, nil
+		}
+		routes := outbox.To(&outboxtest.Recorder{})
+		routes[0].Slots = n
+		events := atomic.Int64{}
+		r := start(t, store, routes, outbox.Config{Logger: slog.New(slog.NewTextHandler(log, nil)), Hooks: outbox.Hooks{
+			Event: func(_ context.Context, e outbox.Event) {
+				if e.Kind == outbox.EventFenced {
+					events.Add(1)
+				}
+			}}})
+		time.Sleep(10 * time.Second)
+		r.mustStop()
+		lines := strings.Count(log.String(), "results refused")
+		if refused.Load() < n || events.Load() != refused.Load() || r.Health().Counts.Fenced != refused.Load() || lines == 0 || lines > 20 {
+			t.Errorf("%d results were refused, %d told to hooks, %d counted, in %d lines", refused.Load(), events.Load(), r.Health().Counts.Fenced, lines)
+		}
+	})
+}
+
 // TestSummaryTellsWhatIsBehind: the line of the relay that looks has the backlog and its age, also without hooks, in words
 // that JSON keeps.
 func TestSummaryTellsWhatIsBehind(t *testing.T) {

@@ -32,6 +32,9 @@ type Hooks struct {
 	// Sampled gets what this relay finds when it looks how the outbox is doing; nil when it does not look any longer,
 	// because it stops or another relay does. Of all relays that have this hook one looks, every Config.SampleInterval.
 	Sampled func(ctx context.Context, s *Sample)
+	// Streaming is told every second how the store's stream of new messages is doing, if it is a Streamer; when the relay
+	// stops, that there is none any longer.
+	Streaming func(ctx context.Context, s Streaming)
 	// Event is told of everything that changes a message's or the relay's state.
 	Event func(ctx context.Context, e Event)
 }

@@ -23,6 +23,7 @@ func (outer Hooks) with(h Hooks) Hooks {
 		BatchEnd:     joinEnds(h.BatchEnd, outer.BatchEnd),
 		RelayStart:   joinEnds(outer.RelayStart, h.RelayStart),
 		Sampled:      joinEnds(outer.Sampled, h.Sampled),
+		Streaming:    joinEnds(outer.Streaming, h.Streaming),
 		Event:        joinEnds(outer.Event, h.Event),
 	}
 }

@@ -169,6 +169,7 @@ type RelayStatus struct {
 	PID       int
 	Version   string
 	Engine    string
+	Streaming bool   // new messages come to it from the database's log
 	Settings  string // a digest of its rules for messages that fail; empty: unknown
 	Live      bool   // its lease lasts
 	StartedAt time.Time

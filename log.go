@@ -69,9 +69,31 @@ func (r *running) logDead(l *lane, d *Delivery, o Outcome) {
 // fenced counts and tells that a result came too late.
 func (r *running) fenced(l *lane, topic string, o *Outcome) {
 	r.counters.fenced.Add(1)
-	r.log.Warn("result refused, another relay has taken the message over",
-		"destination", l.name, "seq", o.Seq, "claim", o.Claim.ID, "outcome", o.Kind.String())
 	r.event(Event{Kind: EventFenced, Destination: l.name, Topic: topic, Outcome: *o})
+}
+
+// refusals are the results of one call of the store that came too late, by destination. All of a claim are refused
+// together: a line for each would be thousands at once.
+type refusals map[*lane]*refusal
+
+type refusal struct {
+	messages int
+	first    *Outcome
+}
+
+func (rs refusals) add(l *lane, o *Outcome) {
+	if rs[l] == nil {
+		rs[l] = &refusal{first: o}
+	}
+	rs[l].messages++
+}
+
+func (rs refusals) log(log *slog.Logger) {
+	for l, refused := range rs {
+		o := refused.first
+		log.Warn("results refused, another relay has taken the messages over", "destination", l.name, "messages", refused.messages,
+			"seq", o.Seq, "claim", o.Claim.ID, "outcome", o.Kind.String())
+	}
 }
 
 // breakerChanged tells that a destination, or the handler of a topic, became unavailable or available.
@@ -148,34 +170,67 @@ func (r *running) logSummary(msg string) {
 	r.log.Info(msg, attrs...)
 }
 
-// troubles remembers which calls of the store fail, to log one line per change.
+// troubles remembers which calls of the store fail, to log one line per change, and of those that fail now and then one a
+// minute.
 type troubles struct {
-	mu    sync.Mutex
-	since map[string]time.Time
+	mu sync.Mutex
+	of map[string]*trouble
+}
+
+// trouble is a call that fails or has failed.
+type trouble struct {
+	since  time.Time // zero: it works again
+	logged time.Time // the last line
+	told   bool      // the line's end is still to come
+}
+
+// troubleEvery spaces the lines about a call that works and fails by turns.
+const troubleEvery = time.Minute
+
+// fail notes a failure and reports whether it is worth a line.
+func (t *troubles) fail(call string, now time.Time) (log bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	of := t.of[call]
+	if of == nil {
+		of = &trouble{}
+		t.of[call] = of
+	}
+	if of.since.IsZero() {
+		of.since = now
+	}
+	if of.told || now.Sub(of.logged) < troubleEvery {
+		return false
+	}
+	of.told, of.logged = true, now
+	return true
+}
+
+// work notes a success, and reports whether it is worth a line, and for how long the call had failed.
+func (t *troubles) work(call string, now time.Time) (log bool, failed time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	of := t.of[call]
+	if of == nil || of.since.IsZero() {
+		return false, 0
+	}
+	log, failed = of.told, now.Sub(of.since)
+	of.since, of.told = time.Time{}, false
+	return log, failed
 }
 
 // storeFailed tells that a call of the store failed and will be repeated.
 func (r *running) storeFailed(call string, err error) {
 	r.event(Event{Kind: EventStoreFailed, Err: err})
-	r.troubles.mu.Lock()
-	_, known := r.troubles.since[call]
-	if !known {
-		r.troubles.since[call] = time.Now()
-	}
-	r.troubles.mu.Unlock()
-	if !known {
+	if r.troubles.fail(call, time.Now()) {
 		r.log.Warn("store failed, will be asked again", "call", call, "error", err)
 	}
 }
 
 // storeWorks tells that a call of the store succeeded.
 func (r *running) storeWorks(call string) {
-	r.troubles.mu.Lock()
-	since, failed := r.troubles.since[call]
-	delete(r.troubles.since, call)
-	r.troubles.mu.Unlock()
-	if failed {
-		r.log.Info("store works again", "call", call, inWords("failed_for", time.Since(since)))
+	if log, failed := r.troubles.work(call, time.Now()); log {
+		r.log.Info("store works again", "call", call, inWords("failed_for", failed))
 	}
 }
 
@@ -183,8 +238,9 @@ func (r *running) storeWorks(call string) {
 func (t *troubles) lasting(now time.Time) (problems []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, call := range slices.Sorted(maps.Keys(t.since)) {
-		if took := now.Sub(t.since[call]); took > troubleLimit && call != "sample" && call != "maintain" {
+	for _, call := range slices.Sorted(maps.Keys(t.of)) {
+		since := t.of[call].since
+		if took := now.Sub(since); !since.IsZero() && took > troubleLimit && call != "sample" && call != "maintain" {
 			problems = append(problems, fmt.Sprintf("the store fails (%s) for %s", call, inSeconds(took)))
 		}
 	}

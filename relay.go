@@ -201,7 +201,7 @@ func newRunning(ctx context.Context, r *Relay, once bool) *running {
 		Relay: r, once: once, log: r.cfg.Logger, base: context.WithoutCancel(ctx), began: time.Now(),
 		done: make(chan struct{}), unclaimed: map[*lane]struct{}{},
 	}
-	rn.troubles.since = map[string]time.Time{}
+	rn.troubles.of = map[string]*trouble{}
 	rn.ticked.Store(rn.began.UnixNano())
 	rn.settler = newSettler(rn)
 	for _, spec := range r.specs {

@@ -32,6 +32,9 @@ type Sample struct {
 	// Entered is how many messages were ever published, those rolled back included, Left how often one has left the ready
 	// ones: delivered, dead or set aside for a retry. Both only grow, until the database's statistics are reset.
 	Entered, Left int64
+	// SlotRetained are the bytes of its log that the database keeps for the relay that streams, SlotUnconfirmed those that
+	// this relay has not confirmed. Zero: none streams.
+	SlotRetained, SlotUnconfirmed int64
 }
 
 const (

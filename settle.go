@@ -344,6 +344,7 @@ func (st *settler) call(batch results) error {
 
 // settled passes the store's answers on.
 func (st *settler) settled(batch results, answers []Settled) {
+	var late refusals
 	for i := range answers {
 		o, ow := &batch.outcomes[i], &batch.owners[i]
 		switch answers[i] {
@@ -352,9 +353,14 @@ func (st *settler) settled(batch results, answers []Settled) {
 			st.r.event(Event{Kind: EventSettled, Destination: ow.lane.name, Topic: ow.topic, Outcome: *o})
 		case SettledFenced:
 			st.r.fenced(ow.lane, ow.topic, o)
+			if late == nil {
+				late = refusals{}
+			}
+			late.add(ow.lane, o)
 		}
 		ow.grip.letGo(ow.session)
 	}
+	late.log(st.r.log)
 	st.freeLanes(batch.owners)
 }
 

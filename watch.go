@@ -16,11 +16,14 @@ const (
 )
 
 // watch looks after what no other loop notices by itself: handlers that ignore their cancelled context, a
-// lease that has ended by the wall clock while the process was suspended, and the summary line.
+// lease that has ended by the wall clock while the process was suspended, and the summary line. It tells the hook of the
+// store's stream.
 func (r *running) watch() {
 	ticker := time.NewTicker(watchInterval)
 	defer ticker.Stop()
 	summary := time.Now()
+	r.tellStreaming()
+	defer r.tellStreaming()
 	for {
 		select {
 		case <-r.done:
@@ -29,6 +32,7 @@ func (r *running) watch() {
 			r.ticked.Store(now.UnixNano())
 			r.checkLease(now)
 			r.reportStuck(now)
+			r.tellStreaming()
 			for _, l := range r.lanes {
 				l.lookForProgress(now)
 			}

@@ -17,6 +17,7 @@ type instrument struct{ name, unit, attributes, help string }
 const (
 	messages = "{message}"
 	seconds  = "s"
+	bytes    = "By"
 	perTopic = "destination, topic"
 )
 
@@ -53,7 +54,8 @@ type value struct {
 // reading is what gauges are read from.
 type reading struct {
 	faults map[string]*outbox.Fault
-	sample *outbox.Sample // nil: this process does not look, or has not looked for too long
+	stream *outbox.Streaming // nil: no relay has begun
+	sample *outbox.Sample    // nil: this process does not look, or has not looked for too long
 	now    time.Time
 }
 
@@ -62,6 +64,10 @@ func gauges() []gauge {
 	return []gauge{
 		{instrument{"outbox.breaker.open", "{state}", "destination", "1 while the destination takes no messages, as this relay finds it."}, perFault(func(f *outbox.Fault) bool { return f != nil })},
 		{instrument{"outbox.breaker.misconfigured", "{state}", "destination", "1 while the destination takes no messages until somebody changes something."}, perFault(func(f *outbox.Fault) bool { return f != nil && f.Misconfigured })},
+		{instrument{"outbox.streaming", "{state}", "", "1 while this relay streams new messages from the WAL."}, ofStream(func(s *outbox.Streaming) float64 { return oneIf(s.On) })},
+		{instrument{"outbox.stream.failing", "{state}", "", "1 while this relay is to stream and cannot; it polls meanwhile."}, ofStream(func(s *outbox.Streaming) float64 { return oneIf(s.Problem != "") })},
+		{instrument{"outbox.stream.lag", seconds, "", "Time from a commit to its arrival by the stream, as heartbeats through the WAL measure it."}, ofStream(func(s *outbox.Streaming) float64 { return s.Lag.Seconds() })},
+		{instrument{"outbox.stream.buffered", messages, "", "Messages that the stream has brought and that were not claimed yet."}, ofStream(func(s *outbox.Streaming) float64 { return float64(s.Buffered) })},
 		{instrument{"outbox.ready", messages, "", "Messages that may be delivered now; above 10,000 an estimate."}, ofSample(func(s *outbox.Sample) float64 { return float64(s.Ready.Messages) })},
 		{instrument{"outbox.in_flight", messages, "", "Messages that relays hold."}, ofSample(func(s *outbox.Sample) float64 { return float64(s.InFlight) })},
 		{instrument{"outbox.waiting", messages, "state", "Messages that wait for their time: scheduled, or retrying after a failed attempt; above 10,000 an estimate."}, waitingByState},
@@ -70,6 +76,8 @@ func gauges() []gauge {
 		{instrument{"outbox.oldest_eligible.age", seconds, "", "How long the message that has waited longest could have been delivered already: neither blocked, nor scheduled, nor held."}, ofSample(func(s *outbox.Sample) float64 { return s.OldestEligible.Seconds() })},
 		{instrument{"outbox.oldest_blocked.age", seconds, "", "How long the key that is blocked longest has been."}, ofSample(func(s *outbox.Sample) float64 { return s.HeldLongest.Seconds() })},
 		{instrument{"outbox.unhandled", messages, "", "Ready messages of topics that no live relay delivers, among the oldest and newest 10,000."}, ofSample(func(s *outbox.Sample) float64 { return float64(s.Unhandled.Messages) })},
+		{instrument{"outbox.slot.retained", bytes, "", "WAL that the database keeps for the relay that streams."}, ofSample(func(s *outbox.Sample) float64 { return float64(s.SlotRetained) })},
+		{instrument{"outbox.slot.unconfirmed", bytes, "", "WAL that the relay that streams has not confirmed: how far it is behind."}, ofSample(func(s *outbox.Sample) float64 { return float64(s.SlotUnconfirmed) })},
 		{instrument{"outbox.relays", "{relay}", "", "Live relays of the outbox."}, ofSample(func(s *outbox.Sample) float64 { return float64(s.Relays) })},
 		{instrument{"outbox.sample.age", seconds, "", "How long ago this process looked at the outbox: the age of the gauges that come from a look."}, sampleAge},
 	}
@@ -92,6 +100,22 @@ func ofSample(read func(s *outbox.Sample) float64) func(*reading) []value {
 	}
 }
 
+func ofStream(read func(s *outbox.Streaming) float64) func(*reading) []value {
+	return func(r *reading) []value {
+		if r.stream == nil {
+			return nil
+		}
+		return []value{{n: read(r.stream)}}
+	}
+}
+
+func oneIf(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
 func sampleAge(r *reading) []value {
 	if r.sample == nil {
 		return nil
@@ -110,11 +134,7 @@ func waitingByState(r *reading) []value {
 func perFault(is func(*outbox.Fault) bool) func(*reading) []value {
 	return func(r *reading) (values []value) {
 		for name, fault := range r.faults {
-			v := value{attrs: []attribute.KeyValue{attribute.String("destination", name)}}
-			if is(fault) {
-				v.n = 1
-			}
-			values = append(values, v)
+			values = append(values, value{oneIf(is(fault)), []attribute.KeyValue{attribute.String("destination", name)}})
 		}
 		return values
 	}

@@ -61,19 +61,20 @@ func newMeter(in metric.Meter) (*meter, error) {
 // begin makes what is known from the start exist at zero.
 func (m *meter) begin() {
 	ctx := context.Background()
-	m.entered.Add(ctx, 0, m.series.of("", others).add...)
+	m.entered.Add(ctx, 0, m.of(ctx, "", others).add...)
 	m.lost.Add(ctx, 0)
 	m.failures.Add(ctx, 0)
 }
 
 // relayStart makes the series of a relay's destinations exist at zero, those of topics that have a name, and of others.
 func (m *meter) relayStart(ctx context.Context, lanes []outbox.LaneInfo) {
+	m.state.setStream(outbox.Streaming{})
 	for _, l := range lanes {
 		m.state.setFault(l.Destination, l.Fault)
-		m.beginTopic(ctx, l.Destination, others)
+		m.of(ctx, l.Destination, others)
 		for _, p := range l.Topics {
 			if p.In && outbox.CheckTopic(p.Pattern) == nil {
-				m.beginTopic(ctx, l.Destination, p.Pattern)
+				m.of(ctx, l.Destination, p.Pattern)
 			}
 		}
 		to := destinationOption(l.Destination)
@@ -82,18 +83,23 @@ func (m *meter) relayStart(ctx context.Context, lanes []outbox.LaneInfo) {
 	}
 }
 
-func (m *meter) beginTopic(ctx context.Context, destination, topic string) {
-	s := m.series.of(destination, topic)
-	for _, c := range m.counts[1:] {
-		c.Add(ctx, 0, s.add...)
+// of returns the series of a topic. With the first of them all counters of the topic begin, at zero: the increase of one
+// that begins at its first event is not seen by who scrapes.
+func (m *meter) of(ctx context.Context, destination, topic string) *oneSeries {
+	s, fresh := m.series.of(destination, topic)
+	if fresh && destination != "" {
+		for _, c := range m.counts[1:] {
+			c.Add(ctx, 0, s.add...)
+		}
+		m.fenced.Add(ctx, 0, s.add...)
 	}
-	m.fenced.Add(ctx, 0, s.add...)
+	return s
 }
 
 func (m *meter) published(ctx context.Context, topics []string, receipts []outbox.Receipt) {
 	for i, r := range receipts {
 		if !r.Duplicate && i < len(topics) {
-			m.entered.Add(ctx, 1, m.series.of("", topics[i]).add...)
+			m.entered.Add(ctx, 1, m.of(ctx, "", topics[i]).add...)
 		}
 	}
 }
@@ -101,7 +107,7 @@ func (m *meter) published(ctx context.Context, topics []string, receipts []outbo
 // delivered records how long an attempt took, and with a success how long the message was on its way. It is counted
 // when its result is stored.
 func (m *meter) delivered(ctx context.Context, d *outbox.Delivery, r outbox.Result) {
-	s := m.series.of(r.Destination, d.Topic)
+	s := m.of(ctx, r.Destination, d.Topic)
 	m.handler.Record(ctx, r.Took.Seconds(), s.record...)
 	if r.Kind == outbox.Delivered {
 		m.latency.Record(ctx, r.Age.Seconds(), s.destination...)
@@ -111,9 +117,9 @@ func (m *meter) delivered(ctx context.Context, d *outbox.Delivery, r outbox.Resu
 func (m *meter) event(ctx context.Context, e outbox.Event) {
 	switch e.Kind {
 	case outbox.EventSettled:
-		m.counts[e.Outcome.Kind].Add(ctx, 1, m.series.of(e.Destination, e.Topic).add...)
+		m.counts[e.Outcome.Kind].Add(ctx, 1, m.of(ctx, e.Destination, e.Topic).add...)
 	case outbox.EventFenced:
-		m.fenced.Add(ctx, 1, m.series.of(e.Destination, e.Topic).add...)
+		m.fenced.Add(ctx, 1, m.of(ctx, e.Destination, e.Topic).add...)
 	case outbox.EventClosed:
 		m.opened.Add(ctx, 1, destinationOption(e.Destination))
 	case outbox.EventFault:
@@ -128,6 +134,8 @@ func (m *meter) event(ctx context.Context, e outbox.Event) {
 }
 
 func (m *meter) sampled(_ context.Context, s *outbox.Sample) { m.state.setSample(s) }
+
+func (m *meter) streaming(_ context.Context, s outbox.Streaming) { m.state.setStream(s) }
 
 func destinationOption(name string) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(attribute.String("destination", name)))

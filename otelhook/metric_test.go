@@ -131,7 +131,8 @@ func TestZeroAtStart(t *testing.T) {
 		r.deliver(t, mux, outbox.Config{})
 		want := map[string]float64{"outbox.published{topic=_other}": 0, "outbox.store.failures{}": 0, "outbox.lease_lost{}": 0,
 			"outbox.breaker.opened{destination=handlers}": 0, "outbox.stuck{destination=handlers}": 0,
-			"outbox.breaker.open{destination=handlers}": 0, "outbox.breaker.misconfigured{destination=handlers}": 0}
+			"outbox.breaker.open{destination=handlers}": 0, "outbox.breaker.misconfigured{destination=handlers}": 0,
+			"outbox.streaming{}": 0, "outbox.stream.failing{}": 0, "outbox.stream.lag{}": 0, "outbox.stream.buffered{}": 0}
 		for _, name := range []string{"delivered", "retried", "dead_lettered", "dropped", "expired", "given_back", "fenced"} {
 			for _, topic := range []string{"orders.created", "_other"} {
 				want["outbox."+name+"{destination=handlers,topic="+topic+"}"] = 0
@@ -179,7 +180,7 @@ func TestGaugesEndWhenStale(t *testing.T) {
 			err    error
 		}
 		var next atomic.Pointer[plan]
-		first := &outbox.Sample{OldestEligible: 90 * time.Second, HeldKeys: outbox.Depth{Messages: 3}, Relays: 2}
+		first := &outbox.Sample{OldestEligible: 90 * time.Second, HeldKeys: outbox.Depth{Messages: 3}, Relays: 2, SlotRetained: 4096, SlotUnconfirmed: 512}
 		first.Ready.Messages, first.Scheduled.Messages, first.Entered = 7, 4, 1000
 		next.Store(&plan{first, nil})
 		store := &sampledStore{r.Store, func() (*outbox.Sample, error) {
@@ -200,7 +201,8 @@ func TestGaugesEndWhenStale(t *testing.T) {
 		time.Sleep(time.Second)
 		r.want(t, map[string]float64{"outbox.ready{}": 7, "outbox.waiting{state=scheduled}": 4, "outbox.waiting{state=retrying}": 0,
 			"outbox.dead{}": 0, "outbox.blocked_keys{}": 3, "outbox.oldest_eligible.age{}": 90, "outbox.oldest_blocked.age{}": 0,
-			"outbox.relays{}": 2, "outbox.entered{}": 1000, "outbox.left{}": 0, "outbox.unhandled{}": 0, "outbox.in_flight{}": 0})
+			"outbox.relays{}": 2, "outbox.entered{}": 1000, "outbox.left{}": 0, "outbox.unhandled{}": 0, "outbox.in_flight{}": 0,
+			"outbox.slot.retained{}": 4096, "outbox.slot.unconfirmed{}": 512})
 		next.Store(&plan{nil, errors.New("no database")})
 		time.Sleep(30 * time.Second)
 		if v := r.values(t); v["outbox.ready{}"] != 7 || v["outbox.sample.age{}"] < 25 {
@@ -209,7 +211,7 @@ func TestGaugesEndWhenStale(t *testing.T) {
 		gone := func(when string) {
 			t.Helper()
 			for name := range r.values(t) {
-				for _, gauge := range []string{"ready", "waiting", "dead{", "sample", "oldest", "entered", "relays"} {
+				for _, gauge := range []string{"ready", "waiting", "dead{", "sample", "oldest", "entered", "relays", "slot"} {
 					if strings.HasPrefix(name, "outbox."+gauge) {
 						t.Errorf("%s %s is still told", when, name)
 					}
@@ -228,6 +230,58 @@ func TestGaugesEndWhenStale(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// TestTopicsBeginAtZero: with the first event of a topic all its counters are there, so that the next scrape has something to
+// see an increase from.
+func TestTopicsBeginAtZero(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, otelhook.Config{})
+		r.publish(t, t.Context(), outbox.Message{Topic: "orders.created"})
+		r.deliver(t, &outboxtest.Recorder{}, outbox.Config{})
+		want := map[string]float64{}
+		for _, name := range []string{"retried", "dead_lettered", "dropped", "expired", "given_back", "fenced"} {
+			want["outbox."+name+"{destination=default,topic=orders.created}"] = 0
+		}
+		r.want(t, want)
+	})
+}
+
+// streamedStore is an outbox whose stream is planned.
+type streamedStore struct {
+	*outboxtest.Store
+	now atomic.Pointer[outbox.Streaming]
+}
+
+func (s *streamedStore) Streaming() outbox.Streaming { return *s.now.Load() }
+
+// TestStreamGauges follow the stream of the relay, and end at zero with it.
+func TestStreamGauges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, otelhook.Config{})
+		if v, ok := r.values(t)["outbox.streaming{}"]; ok {
+			t.Errorf("who only publishes has outbox.streaming %v", v)
+		}
+		store := &streamedStore{Store: r.Store}
+		store.now.Store(&outbox.Streaming{Problem: "no slot"})
+		relay, err := outbox.NewRelay(store, outbox.To(&outboxtest.Recorder{}), &outbox.Config{Hooks: r.hooks})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- relay.Run(ctx) }()
+		time.Sleep(time.Second)
+		r.want(t, map[string]float64{"outbox.streaming{}": 0, "outbox.stream.failing{}": 1, "outbox.stream.lag{}": 0, "outbox.stream.buffered{}": 0})
+		store.now.Store(&outbox.Streaming{On: true, Lag: 1500 * time.Millisecond, Buffered: 7})
+		time.Sleep(2 * time.Second)
+		r.want(t, map[string]float64{"outbox.streaming{}": 1, "outbox.stream.failing{}": 0, "outbox.stream.lag{}": 1.5, "outbox.stream.buffered{}": 7})
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		r.want(t, map[string]float64{"outbox.streaming{}": 0, "outbox.stream.failing{}": 0, "outbox.stream.lag{}": 0, "outbox.stream.buffered{}": 0})
 	})
 }
 

@@ -71,7 +71,7 @@ func (o *Observer) Hooks() outbox.Hooks {
 		h.BatchEnd = o.batchEnd
 	}
 	if m := o.meter; m != nil {
-		h.RelayStart, h.Sampled, h.Event = m.relayStart, m.sampled, m.event
+		h.RelayStart, h.Sampled, h.Streaming, h.Event = m.relayStart, m.sampled, m.streaming, m.event
 	}
 	return h
 }

@@ -10,7 +10,7 @@ import (
 const (
 	// maxTopics is how many topics have series of their own in a process.
 	maxTopics = 200
-	// others is the topic of all further ones. No topic begins so.
+	// others is the topic of all further ones; a topic of that name is counted with them.
 	others = "_other"
 )
 
@@ -33,11 +33,11 @@ type oneSeries struct {
 
 func newSeries() *series { return &series{topics: map[string]bool{}} }
 
-// of returns the series of a topic, or of the others if there are too many.
-func (s *series) of(destination, topic string) *oneSeries {
+// of returns the series of a topic, or of the others if there are too many, and whether it is new.
+func (s *series) of(destination, topic string) (_ *oneSeries, fresh bool) {
 	key := seriesKey{destination, topic}
 	if found, ok := s.known.Load(key); ok {
-		return found.(*oneSeries)
+		return found.(*oneSeries), false
 	}
 	if !s.admit(topic) {
 		return s.of(destination, others)
@@ -48,8 +48,8 @@ func (s *series) of(destination, topic string) *oneSeries {
 	}
 	option := metric.WithAttributeSet(attribute.NewSet(attrs...))
 	made := &oneSeries{[]metric.AddOption{option}, []metric.RecordOption{option}, []metric.RecordOption{destinationOption(destination)}}
-	found, _ := s.known.LoadOrStore(key, made)
-	return found.(*oneSeries)
+	found, known := s.known.LoadOrStore(key, made)
+	return found.(*oneSeries), !known
 }
 
 func (s *series) admit(topic string) bool {

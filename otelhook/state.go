@@ -15,6 +15,7 @@ const staleLooks = 4
 type state struct {
 	mu     sync.Mutex
 	faults map[string]*outbox.Fault // by destination; nil: none
+	stream *outbox.Streaming        // nil: no relay has begun
 	sample *outbox.Sample
 }
 
@@ -24,6 +25,12 @@ func (s *state) setFault(destination string, f *outbox.Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults[destination] = f
+}
+
+func (s *state) setStream(stream outbox.Streaming) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stream = &stream
 }
 
 func (s *state) setSample(sample *outbox.Sample) {
@@ -36,7 +43,7 @@ func (s *state) setSample(sample *outbox.Sample) {
 func (s *state) read(now time.Time) *reading {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := &reading{faults: maps.Clone(s.faults), sample: s.sample, now: now}
+	r := &reading{faults: maps.Clone(s.faults), stream: s.stream, sample: s.sample, now: now}
 	if r.sample != nil && now.Sub(r.sample.At) > staleLooks*r.sample.Interval {
 		r.sample = nil
 	}

@@ -29,8 +29,11 @@ func Table() string {
 // prometheusName is the name that the OpenTelemetry exporter for Prometheus gives; a test of the program sees that.
 func prometheusName(i instrument, kind string) string {
 	name := strings.ReplaceAll(i.name, ".", "_")
-	if i.unit == seconds {
+	switch i.unit {
+	case seconds:
 		name += "_seconds"
+	case bytes:
+		name += "_bytes"
 	}
 	if kind == "counter" {
 		name += "_total"

@@ -18,6 +18,8 @@ const (
 	listenPatience  = 3 * time.Second // for each answer on it
 	listenFirstWait = 100 * time.Millisecond
 	listenLastWait  = 5 * time.Second
+	// listenLasting is how long a connection has to last for the next one to be tried at once.
+	listenLasting = 5 * time.Second
 )
 
 // errSilent: LISTEN succeeded and a notification of our own did not arrive.
@@ -54,13 +56,17 @@ func (s *Store) listen(ctx context.Context) {
 	wait := listenFirstWait
 	listening := true // so that the first failure is logged
 	for ctx.Err() == nil {
+		var began time.Time
 		err := s.listenOnce(ctx, func() {
 			s.logListening(ctx, !listening)
-			listening, wait = true, listenFirstWait
+			listening, began = true, time.Now()
 			s.signal.wake()
 		})
 		if ctx.Err() != nil {
 			return
+		}
+		if !began.IsZero() && time.Since(began) >= listenLasting {
+			wait = listenFirstWait
 		}
 		if listening {
 			s.log.WarnContext(ctx, "cannot listen for notifications, polling meanwhile", "error", err)

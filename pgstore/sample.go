@@ -83,6 +83,13 @@ func (s *Store) sampleMore(ctx context.Context, tx pgx.Tx, sm *outbox.Sample) er
 			sm.Relays++
 		}
 	}
+	slot, err := s.walSlot(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if slot != nil {
+		sm.SlotRetained, sm.SlotUnconfirmed = slot.Retained, slot.Unconfirmed
+	}
 	topics, err := s.unhandled(ctx, tx, relays)
 	for _, t := range topics {
 		sm.Unhandled.Messages += t.Messages

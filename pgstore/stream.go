@@ -29,6 +29,8 @@ type stream struct {
 const (
 	streamFirstWait = 100 * time.Millisecond
 	streamLastWait  = 30 * time.Second
+	// streamLasting is how long a stream has to last for the next one to be tried at once. Making a slot is dear.
+	streamLasting = 5 * time.Second
 	// streamTurn is how often a relay looks whether the one that streams is still there.
 	streamTurn = time.Second
 )
@@ -81,8 +83,8 @@ func (st *stream) stand(ctx context.Context, err error) {
 	}
 }
 
-// once connects and streams until something ends it.
-func (st *stream) once(ctx context.Context, began func()) error {
+// once connects and streams until something ends it. It calls lasted if that took a while.
+func (st *stream) once(ctx context.Context, lasted func()) error {
 	c, err := st.connect(ctx)
 	if err != nil {
 		return err
@@ -97,7 +99,7 @@ func (st *stream) once(ctx context.Context, began func()) error {
 		wg.Wait()
 	}()
 	st.open(ctx, beats)
-	began()
+	opened := time.Now()
 	wg.Go(func() { beats.send(ctx, st.store) })
 	router := newRouter(st.store)
 	c.rows.message = beats.back
@@ -105,7 +107,11 @@ func (st *stream) once(ctx context.Context, began func()) error {
 		router.deliver(t)
 		st.store.signal.arrive()
 	}
-	return c.follow(ctx)
+	err = c.follow(ctx)
+	if time.Since(opened) >= streamLasting {
+		lasted()
+	}
+	return err
 }
 
 // open makes the lanes catch up and then follow.

@@ -32,6 +32,7 @@ const (
 
 var (
 	errStreamEnded  = errors.New("the server has ended the stream")
+	errSlotWaits    = errors.New("making the replication slot waits for transactions that write; outbox status names one that has been open for long")
 	errStreamSilent = fmt.Errorf("the server has sent nothing for %v", streamPatience)
 )
 
@@ -54,8 +55,7 @@ func (st *stream) connect(ctx context.Context) (*streamConn, error) {
 	if c.conn, err = st.store.connectToReplicate(ctx); err != nil {
 		return nil, explainStream(schema, fmt.Errorf("connect to replicate: %w", err))
 	}
-	slot, err := pglogrepl.CreateReplicationSlot(ctx, c.conn, name, "pgoutput",
-		pglogrepl.CreateReplicationSlotOptions{Temporary: true, Mode: pglogrepl.LogicalReplication, SnapshotAction: "NOEXPORT_SNAPSHOT"})
+	slot, err := st.createSlot(ctx, c.conn, name)
 	if err != nil {
 		c.close()
 		return nil, explainStream(schema, fmt.Errorf("create replication slot: %w", err))
@@ -65,6 +65,22 @@ func (st *stream) connect(ctx context.Context) (*streamConn, error) {
 		return nil, explainStream(schema, fmt.Errorf("start replication: %w", err))
 	}
 	return c, nil
+}
+
+// createSlot says so when it takes long: nothing else would tell why the relay polls.
+func (st *stream) createSlot(ctx context.Context, conn *pgconn.PgConn, name string) (pglogrepl.CreateReplicationSlotResult, error) {
+	noted := make(chan struct{})
+	timer := time.AfterFunc(streamSilence, func() {
+		defer close(noted)
+		st.stand(ctx, errSlotWaits)
+	})
+	defer func() {
+		if !timer.Stop() {
+			<-noted
+		}
+	}()
+	return pglogrepl.CreateReplicationSlot(ctx, conn, name, "pgoutput",
+		pglogrepl.CreateReplicationSlotOptions{Temporary: true, Mode: pglogrepl.LogicalReplication, SnapshotAction: "NOEXPORT_SNAPSHOT"})
 }
 
 // prepare returns the slot's name, after it has made the publication if that is missing.

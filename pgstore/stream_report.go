@@ -3,6 +3,8 @@ package pgstore
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/outboxrelay/outbox"
 )
 
 // StreamReport is what a relay with the WAL engine tells of its stream with each heartbeat, as it is stored.
@@ -36,25 +38,46 @@ func (st *stream) report() (streaming bool, text string) {
 	if st.store.cfg.Engine != EngineWAL {
 		return false, "{}"
 	}
-	st.mu.Lock()
-	r := StreamReport{State: statePolling, Since: st.since, Problem: st.problem}
-	switch {
-	case st.beats != nil:
-		streaming = true
-		r.State, r.LagSeconds = stateStreaming, st.beats.behind(time.Now()).Seconds()
-	case st.problem == errOtherStreams.Error():
-		r.State, r.Problem = stateStandingBy, ""
-	}
-	st.mu.Unlock()
+	r := st.now()
 	r.Lanes = st.store.feedReports()
 	for _, l := range r.Lanes {
 		r.Buffered += l.Buffered
 	}
+	streaming = r.State == stateStreaming
 	b, err := json.Marshal(r)
 	if err != nil {
 		return streaming, "{}"
 	}
 	return streaming, string(b)
+}
+
+// now is the report without the lanes.
+func (st *stream) now() StreamReport {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	r := StreamReport{State: statePolling, Since: st.since, Problem: st.problem}
+	switch {
+	case st.beats != nil:
+		r.State, r.LagSeconds = stateStreaming, st.beats.behind(time.Now()).Seconds()
+	case st.problem == errOtherStreams.Error():
+		r.State, r.Problem = stateStandingBy, ""
+	}
+	return r
+}
+
+var _ outbox.Streamer = (*Store)(nil)
+
+// Streaming tells how the stream of the WAL engine is doing; see outbox.Streamer.
+func (s *Store) Streaming() outbox.Streaming {
+	if s.cfg.Engine != EngineWAL {
+		return outbox.Streaming{}
+	}
+	r := s.stream.now()
+	now := outbox.Streaming{On: r.State == stateStreaming, Lag: time.Duration(r.LagSeconds * float64(time.Second)), Problem: r.Problem}
+	for _, l := range s.feedReports() {
+		now.Buffered += l.Buffered
+	}
+	return now
 }
 
 func (s *Store) feedReports() (reports []LaneReport) {

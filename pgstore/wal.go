@@ -54,15 +54,23 @@ func (s *Store) WAL(ctx context.Context) (status WALStatus, err error) {
 		if status.Relays, err = pgx.CollectRows(rows, scanWALRelay); err != nil {
 			return err
 		}
-		slot := WALSlot{}
-		err = s.queryRow(ctx, tx, walSlotSQL).Scan(&slot.Name, &slot.PID, &slot.Retained, &slot.Unconfirmed)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil
-		}
-		status.Slot = &slot
+		status.Slot, err = s.walSlot(ctx, tx)
 		return err
 	})
 	return status, err
+}
+
+// walSlot is nil if no relay streams.
+func (s *Store) walSlot(ctx context.Context, tx pgx.Tx) (*WALSlot, error) {
+	slot := &WALSlot{}
+	err := s.queryRow(ctx, tx, walSlotSQL).Scan(&slot.Name, &slot.PID, &slot.Retained, &slot.Unconfirmed)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("the slot of the relay that streams: %w", err)
+	}
+	return slot, nil
 }
 
 func scanWALRelay(row pgx.CollectableRow) (r WALRelay, err error) {

@@ -42,7 +42,7 @@ Exit codes: 0 a live relay, 1 the database could not be asked, 4 no live relay.`
 			}
 		}
 		return a.withOutbox(cmd, func(ctx context.Context, _ *config, store outboxStore) error {
-			relays, err := store.Relays(ctx)
+			relays, err := ask(ctx, store.Relays)
 			if err != nil {
 				return err
 			}

@@ -21,7 +21,7 @@ another relay removes it, which then delivers what it held.`,
 	addSettings(cmd, scopeDatabase)
 	cmd.RunE = action(func(cmd *cobra.Command, _ []string) error {
 		return a.withOutbox(cmd, func(ctx context.Context, _ *config, store outboxStore) error {
-			relays, err := store.Relays(ctx)
+			relays, err := ask(ctx, store.Relays)
 			if err != nil {
 				return err
 			}
@@ -45,11 +45,7 @@ another relay removes it, which then delivers what it held.`,
 func relayRows(list []relayJSON) [][]string {
 	rows := [][]string{{"HOST", "PID", "STATE", "SEEN", "VERSION", "ENGINE", "DELIVERED", "RETRIED", "DEAD", "IN FLIGHT", "DESTINATIONS"}}
 	for _, r := range list {
-		state := "live"
-		if !r.Live {
-			state = "lapsed"
-		}
-		rows = append(rows, []string{r.Host, strconv.Itoa(r.PID), state, age(seconds(r.SeenSeconds)) + " ago", r.Version, r.Engine,
+		rows = append(rows, []string{r.Host, strconv.Itoa(r.PID), r.state(), age(seconds(r.SeenSeconds)) + " ago", r.Version, r.Engine,
 			count(r.Counters["delivered"]), count(r.Counters["retried"]), count(r.Counters["dead"]), count(r.InFlight), laneWords(r.Destinations)})
 	}
 	return rows

@@ -30,7 +30,7 @@ messages, out those that left the ready ones, be it delivered, dead or set aside
 	addSettings(cmd, scopeDatabase)
 	cmd.RunE = action(func(cmd *cobra.Command, _ []string) error {
 		return a.withOutbox(cmd, func(ctx context.Context, _ *config, store outboxStore) error {
-			st, err := store.Status(ctx)
+			st, err := ask(ctx, store.Status)
 			if err != nil {
 				return err
 			}

@@ -75,7 +75,7 @@ func (a *app) top(ctx context.Context, store outbox.Inspector, every time.Durati
 	rates := relayRates{}
 	for {
 		began := time.Now()
-		st, err := store.Status(ctx)
+		st, err := ask(ctx, store.Status)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -119,17 +119,14 @@ func (p *picture) relayRows() [][]string {
 	rows := [][]string{{"HOST", "PID", "STATE", "SEEN", "DELIVERED", "PER SECOND", "LATENCY", "RETRIED", "DEAD", "IN FLIGHT", "DESTINATIONS"}}
 	for _, r := range p.st.Relays {
 		j := newRelay(r)
-		state, perSecond, latency := "live", "", ""
-		if !r.Live {
-			state = "lapsed"
-		}
+		perSecond, latency := "", ""
 		if rate, ok := p.rates[r.ID]; ok {
 			perSecond = fmt.Sprintf("%.0f", rate.perSecond)
 			if rate.latency > 0 {
 				latency = rate.latency.Round(100 * time.Microsecond).String()
 			}
 		}
-		rows = append(rows, []string{r.Host, fmt.Sprint(r.PID), state, age(r.Seen), count(r.Counters["delivered"]), perSecond, latency,
+		rows = append(rows, []string{r.Host, fmt.Sprint(r.PID), j.state(), age(r.Seen), count(r.Counters["delivered"]), perSecond, latency,
 			count(r.Counters["retried"]), count(r.Counters["dead"]), count(r.InFlight), laneStates(j.Destinations)})
 	}
 	return rows

@@ -27,7 +27,7 @@ Exit codes: 0 a relay streams, 3 no relay has the WAL engine, 4 relays have it a
 	addSettings(cmd, scopeDatabase)
 	cmd.RunE = action(func(cmd *cobra.Command, _ []string) error {
 		return a.withStore(cmd, func(ctx context.Context, _ *config, store *pgstore.Store) error {
-			status, err := store.WAL(ctx)
+			status, err := ask(ctx, store.WAL)
 			if err != nil {
 				return err
 			}

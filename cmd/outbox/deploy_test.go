@@ -18,10 +18,15 @@ const (
 	alertsFile    = "../../deploy/alerts.yaml"
 	dashboardFile = "../../deploy/grafana.json"
 	runbook       = "../../docs/operations.md"
+	// seriesFile lists what a daemon exposes, for the tests of the alerts, which are a module of their own.
+	seriesFile = "../../deploy/alerttest/testdata/series.txt"
 )
 
 // exposed are the labels of each series that a daemon has.
 type exposed map[string][]string
+
+// scraped are the labels that a scrape adds.
+var scraped = [...]string{"instance", "job"}
 
 // exposition is what a daemon exposes, with the labels that Prometheus adds to each series.
 func exposition(t *testing.T) exposed {
@@ -34,7 +39,7 @@ func exposition(t *testing.T) exposed {
 	})
 	all := exposed{}
 	for name, family := range parseMetrics(t, text) {
-		labels := []string{"instance", "job"}
+		labels := slices.Clone(scraped[:])
 		for _, m := range family.Metric {
 			for _, l := range m.Label {
 				labels = append(labels, l.GetName())
@@ -44,9 +49,22 @@ func exposition(t *testing.T) exposed {
 			all[name] = labels
 			continue
 		}
-		all[name+"_sum"], all[name+"_count"], all[name+"_bucket"] = labels, labels, append(labels, "le")
+		all[name+"_sum"], all[name+"_count"], all[name+"_bucket"] = labels, labels, append(slices.Clone(labels), "le")
 	}
 	return all
+}
+
+// list writes the outbox's own series, one a line, with the labels that they have before a scrape: outbox_dead{} has none.
+func (e exposed) list() string {
+	var lines []string
+	for name, labels := range e {
+		if strings.HasPrefix(name, "outbox_") {
+			own := slices.Compact(slices.Sorted(slices.Values(labels[len(scraped):])))
+			lines = append(lines, fmt.Sprintf("%s{%s}\n", name, strings.Join(own, ",")))
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "")
 }
 
 // problems is what is wrong with an expression: its form, series that nobody exposes, labels that these do not have.
@@ -181,9 +199,14 @@ func file(t *testing.T, path string) string {
 }
 
 // TestDeployedExpressions: dashboard and alerts name what a daemon exposes, and every alert has its part of the runbook.
-// Faults that are planted are found.
+// What it exposes is listed for the tests that evaluate the alerts. Faults that are planted are found.
 func TestDeployedExpressions(t *testing.T) {
 	e := exposition(t)
+	if *update {
+		write(t, seriesFile, e.list())
+	} else if want := file(t, seriesFile); e.list() != want {
+		t.Errorf("a daemon exposes\n%swant, as %s has it,\n%sgo test -update writes it", e.list(), seriesFile, want)
+	}
 	alerts, dashboard, book := file(t, alertsFile), file(t, dashboardFile), file(t, runbook)
 	for _, problem := range append(alertProblems(e, alerts, book), dashboardProblems(e, dashboard)...) {
 		t.Error(problem)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"strconv"
@@ -42,6 +43,21 @@ func (a *app) withOutbox(cmd *cobra.Command, do func(ctx context.Context, c *con
 	return do(cmd.Context(), c, store)
 }
 
+// askPatience is how long one look at the outbox may take, which takes a second or two: a database that takes connections and
+// does not answer would be waited for in silence.
+const askPatience = 15 * time.Second
+
+// ask looks within askPatience.
+func ask[T any](ctx context.Context, look func(context.Context) (T, error)) (T, error) {
+	limited, cancel := context.WithTimeoutCause(ctx, askPatience, fmt.Errorf("the database has not answered within %s", askPatience))
+	defer cancel()
+	v, err := look(limited)
+	if err != nil && ctx.Err() == nil && limited.Err() != nil {
+		err = fmt.Errorf("%w: %w", context.Cause(limited), err)
+	}
+	return v, err
+}
+
 // depthJSON is a depth; estimated and at_least say how it is meant.
 type depthJSON struct {
 	Messages   int64   `json:"messages"`
@@ -65,6 +81,7 @@ type relayJSON struct {
 	PID              int              `json:"pid"`
 	Version          string           `json:"version"`
 	Engine           string           `json:"engine"`
+	Streaming        bool             `json:"streaming,omitempty"`
 	Settings         string           `json:"settings,omitempty"` // a digest
 	Live             bool             `json:"live"`
 	StartedAt        time.Time        `json:"started_at"`
@@ -84,7 +101,7 @@ type laneJSON struct {
 }
 
 func newRelay(r outbox.RelayStatus) relayJSON {
-	j := relayJSON{r.ID.String(), r.Host, r.PID, r.Version, r.Engine, r.Settings, r.Live, utc(r.StartedAt), round(r.Seen),
+	j := relayJSON{r.ID.String(), r.Host, r.PID, r.Version, r.Engine, r.Streaming, r.Settings, r.Live, utc(r.StartedAt), round(r.Seen),
 		round(r.LeaseLeft), r.InFlight, []laneJSON{}, r.Counters}
 	for _, l := range r.Lanes {
 		topics := []string{}
@@ -96,6 +113,17 @@ func newRelay(r outbox.RelayStatus) relayJSON {
 		j.Destinations = append(j.Destinations, laneJSON{l.Destination, topics, l.InFlight, l.Fault.State(), reasonOf(l.Fault)})
 	}
 	return j
+}
+
+// state is live, live and streaming, or lapsed.
+func (r relayJSON) state() string {
+	switch {
+	case !r.Live:
+		return "lapsed"
+	case r.Streaming:
+		return "live, streams"
+	}
+	return "live"
 }
 
 // count writes a number with separators: 1,984,210.

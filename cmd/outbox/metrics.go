@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"net/http"
@@ -11,11 +12,33 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// metricsHandler answers scrapes. A scrape takes what is in memory; at most a few are answered at a time.
+// metricsHandler answers scrapes. A scrape takes what is in memory; at most a few are made at a time.
 func metricsHandler(registry *prometheus.Registry, destinations []string) http.Handler {
 	const scrapes = 4
-	return promhttp.HandlerFor(&zeroes{registry, destinations}, promhttp.HandlerOpts{MaxRequestsInFlight: scrapes, ErrorHandling: promhttp.ContinueOnError})
+	return whole(promhttp.HandlerFor(&zeroes{registry, destinations}, promhttp.HandlerOpts{MaxRequestsInFlight: scrapes, ErrorHandling: promhttp.ContinueOnError}))
 }
+
+// whole makes answers complete before anything of them is sent: a client that reads slowly, or not at all, does not hold
+// one of the few that are made at a time.
+func whole(inner http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a := answer{header: w.Header(), status: http.StatusOK}
+		inner.ServeHTTP(&a, r)
+		w.WriteHeader(a.status)
+		_, _ = w.Write(a.body.Bytes()) // whoever asked is gone
+	})
+}
+
+// answer is an http.ResponseWriter that keeps what is written.
+type answer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (a *answer) Header() http.Header         { return a.header }
+func (a *answer) WriteHeader(status int)      { a.status = status }
+func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
 
 // zeroes adds histograms that nothing was observed for yet: OpenTelemetry has no way to begin one at zero, and what is
 // absent cannot be told from what does not work.

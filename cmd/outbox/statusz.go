@@ -35,7 +35,16 @@ type statuszJSON struct {
 	LeaseLeftSeconds float64          `json:"lease_left_seconds"`
 	Destinations     []statuszLane    `json:"destinations"`
 	Counters         map[string]int64 `json:"counters"`
-	Outbox           *statuszOutbox   `json:"outbox"` // null: another relay looks
+	Streaming        *statuszStream   `json:"streaming"` // null: SQLite, which has no stream
+	Outbox           *statuszOutbox   `json:"outbox"`    // null: another relay looks
+}
+
+// statuszStream is how the stream of the WAL engine is doing.
+type statuszStream struct {
+	On         bool    `json:"on"`
+	LagSeconds float64 `json:"lag_seconds"`
+	Buffered   int     `json:"buffered"`
+	Problem    string  `json:"problem,omitempty"` // why it polls although it is to stream
 }
 
 type statuszLane struct {
@@ -61,6 +70,8 @@ type statuszOutbox struct {
 	BlockedLongestSeconds float64   `json:"blocked_longest_seconds"`
 	Unhandled             depthJSON `json:"unhandled"`
 	Relays                int       `json:"relays"`
+	SlotRetainedBytes     int64     `json:"slot_retained_bytes"`
+	SlotUnconfirmedBytes  int64     `json:"slot_unconfirmed_bytes"`
 }
 
 func newStatusz(h outbox.Health, about statuszAbout) statuszJSON {
@@ -69,6 +80,9 @@ func newStatusz(h outbox.Health, about statuszAbout) statuszJSON {
 		Counters: countsJSON(h.Counts), Outbox: newStatuszOutbox(h.Sample)}
 	if !h.Relay.IsZero() {
 		j.Relay = h.Relay.String()
+	}
+	if s := h.Streaming; s != nil {
+		j.Streaming = &statuszStream{s.On, round(s.Lag), s.Buffered, s.Problem}
 	}
 	for _, l := range h.Lanes {
 		j.Destinations = append(j.Destinations, statuszLane{l.Destination, l.Slots, l.InFlight, l.Unsettled, round(l.Progress), l.Fault.State(), reasonOf(l.Fault)})
@@ -81,7 +95,7 @@ func newStatuszOutbox(s *outbox.Sample) *statuszOutbox {
 		return nil
 	}
 	return &statuszOutbox{round(time.Since(s.At)), newDepth(s.Ready), s.InFlight, newDepth(s.Retrying), newDepth(s.Scheduled), newDepth(s.Dead),
-		round(s.OldestEligible), newDepth(s.HeldKeys), round(s.HeldLongest), newDepth(s.Unhandled), s.Relays}
+		round(s.OldestEligible), newDepth(s.HeldKeys), round(s.HeldLongest), newDepth(s.Unhandled), s.Relays, s.SlotRetained, s.SlotUnconfirmed}
 }
 
 // countsJSON are a relay's counters by the names that they have everywhere.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -67,7 +68,7 @@ func (t *telemetry) serve(relay *outbox.Relay, c *config, log *slog.Logger) {
 func exports(signal string) bool {
 	exporter := os.Getenv("OTEL_" + signal + "_EXPORTER")
 	switch {
-	case os.Getenv("OTEL_SDK_DISABLED") == "true" || exporter == "none":
+	case strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || exporter == "none":
 		return false
 	case exporter != "":
 		return true
@@ -81,9 +82,7 @@ func (t *telemetry) start(ctx context.Context, c *config, log *slog.Logger) erro
 		return nil
 	}
 	otel.SetErrorHandler(&exportErrors{log: log})
-	about, err := resource.New(ctx, resource.WithTelemetrySDK(),
-		resource.WithAttributes(attribute.String("service.name", "outbox"), attribute.String("service.version", version())),
-		resource.WithFromEnv())
+	about, err := aboutProgram(ctx)
 	if err != nil {
 		return fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
@@ -97,6 +96,16 @@ func (t *telemetry) start(ctx context.Context, c *config, log *slog.Logger) erro
 	}
 	t.hooks = observer.Hooks()
 	return nil
+}
+
+// aboutProgram is what is exported of the program itself. Relays that share a name are told apart by the instance, which is
+// what outbox relays lists; without it a collector takes their counters for one.
+func aboutProgram(ctx context.Context) (*resource.Resource, error) {
+	host, _ := os.Hostname() // a relay without a name is still a relay
+	return resource.New(ctx, resource.WithTelemetrySDK(),
+		resource.WithAttributes(attribute.String("service.name", "outbox"), attribute.String("service.version", version()),
+			attribute.String("service.instance.id", fmt.Sprintf("%s:%d", host, os.Getpid()))),
+		resource.WithFromEnv())
 }
 
 // measure makes the provider of instruments.

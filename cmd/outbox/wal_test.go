@@ -59,6 +59,9 @@ func TestWAL(t *testing.T) {
 	}
 	r = call(t, nil, "wal", db).want(t, exitDone)
 	wantIn(t, r.out, "streaming", "default(following since ", "slot outbox_", " of WAL for it")
+	wantIn(t, call(t, nil, "top", "--once", db).want(t, exitDone).out, "live, streams")
+	wantIn(t, call(t, nil, "relays", db).want(t, exitDone).out, "live, streams")
+	wantIn(t, call(t, nil, "relays", "--json", db).want(t, exitDone).out, `"streaming":true`)
 
 	wantIn(t, call(t, nil, "check", db, "--engine=wal", "--to=stdout:").want(t, exitDone).out, "wal level", "publication", "wal connection")
 }

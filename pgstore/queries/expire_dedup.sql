@@ -6,7 +6,7 @@ where (d.topic, d.dedup_key) in (
     select o.topic, o.dedup_key
     from outbox.dedup o
     join outbox.dedup s on s.topic = o.topic and s.dedup_key = o.dedup_key and s.seq = o.seq
-    where o.expires_at < clock_timestamp()
+    where o.expires_at < (select clock_timestamp()) -- taken once, so that it ends the scan of the index
       and not exists (select from outbox.message m where m.seq = o.seq)
       and not exists (select from outbox.waiting w where w.seq = o.seq)
       and not exists (select from outbox.dead e where e.seq = o.seq)

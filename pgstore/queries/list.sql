@@ -14,7 +14,7 @@ with page as materialized (
 ), found as materialized (
     select p.seq, p.generation
     from page p
-    where ($6::text is null or p.topic ~ outbox.topics_regexp(jsonb_build_array(jsonb_build_object('in', true, 'pattern', $6))))
+    where ($6::text is null or p.topic ~ (select outbox.topics_regexp(jsonb_build_array(jsonb_build_object('in', true, 'pattern', $6))))) -- made once
       and ($7 is null or p.key = $7)
       and ($8::text is null or p.error_class = $8)
       and ($9::text is null or position($9 in p.last_error) > 0)

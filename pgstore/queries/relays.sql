@@ -1,4 +1,4 @@
-select r.id, r.host, r.pid, r.version, r.engine, r.settings_digest, r.lease_until > clock_timestamp(), r.started_at,
+select r.id, r.host, r.pid, r.version, r.engine, r.streaming, r.settings_digest, r.lease_until > clock_timestamp(), r.started_at,
        (extract(epoch from clock_timestamp() - r.seen_at) * 1000000)::bigint,
        (extract(epoch from r.lease_until - clock_timestamp()) * 1000000)::bigint,
        r.destinations::text, r.faults::text, r.counters::text,
