@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/outboxrelay/outbox/internal/shellword"
 )
 
 // Operator shows what holds messages up, and releases them. Every change is recorded as an operation: who, why, which
@@ -220,18 +222,7 @@ func (p *Pause) covers(topic string, destinations []string) bool {
 // Release is the command that ends the pause.
 func (p *Pause) Release() string {
 	if p.Topic != "" {
-		return "outbox resume --topic " + shellWord(p.Topic)
+		return "outbox resume --topic " + shellword.Quote(p.Topic)
 	}
-	return "outbox resume --destination " + shellWord(p.Destination)
-}
-
-// shellWord quotes a word for a shell, if it must be.
-func shellWord(word string) string {
-	plain := func(r rune) bool {
-		return r < 0x80 && isTokenByte(byte(r)) || strings.ContainsRune("./:@%+=,", r)
-	}
-	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return "outbox resume --destination " + shellword.Quote(p.Destination)
 }

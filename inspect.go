@@ -2,7 +2,10 @@ package outbox
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // Inspector tells how an outbox is doing, and repairs it. Its queries are bounded: they answer within about a second however many
@@ -101,7 +104,8 @@ type Status struct {
 	HeldKeys    Depth
 	HeldLongest time.Duration
 	Pauses      []Pause
-	// Horizon is what keeps vacuum from removing old row versions of this database for longer than five minutes.
+	// Horizon is what keeps vacuum from removing old row versions of this database for longer than it should, by default five
+	// minutes.
 	Horizon *HorizonHolder
 }
 
@@ -154,12 +158,50 @@ type TopicDepth struct {
 	AtLeast  bool // the sample ended before the topic's messages did
 }
 
-// HorizonHolder is the oldest transaction, prepared transaction or replication slot that vacuum waits for.
+// HorizonHolder is the oldest transaction or prepared transaction that vacuum waits for.
 type HorizonHolder struct {
-	Kind string // "session", "prepared transaction", "replication slot"
-	Name string // the session's process id, the transaction's or slot's name
+	Kind string // HorizonSession or HorizonPrepared
+	Name string // the session's process id, or the prepared transaction's name
 	Age  time.Duration
 	Text string // application and state
+}
+
+// What a HorizonHolder is.
+const (
+	HorizonSession  = "session"
+	HorizonPrepared = "prepared transaction"
+)
+
+// Release is the SQL that ends it. A session's transaction is rolled back.
+func (h *HorizonHolder) Release() string {
+	if h.Kind == HorizonPrepared {
+		return "rollback prepared " + sqlText(h.Name) + ";"
+	}
+	return "select pg_terminate_backend(" + h.Name + ");"
+}
+
+// sqlText quotes a text for SQL, whatever standard_conforming_strings says. What a terminal does not show is escaped.
+func sqlText(text string) string {
+	special := func(r rune) bool { return r == '\\' || unicode.IsControl(r) }
+	escaped := strings.ContainsFunc(text, special)
+	var b strings.Builder
+	if escaped {
+		b.WriteByte('E')
+	}
+	b.WriteByte('\'')
+	for _, r := range text {
+		switch {
+		case unicode.IsControl(r):
+			fmt.Fprintf(&b, `\u%04X`, r)
+		case r == '\\' || r == '\'':
+			b.WriteRune(r)
+			b.WriteRune(r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('\'')
+	return b.String()
 }
 
 // RelayStatus is a registered relay, by the database's clock.
@@ -171,13 +213,17 @@ type RelayStatus struct {
 	Engine    string
 	Streaming bool   // new messages come to it from the database's log
 	Settings  string // a digest of its rules for messages that fail; empty: unknown
-	Live      bool   // its lease lasts
-	StartedAt time.Time
-	Seen      time.Duration // since its last heartbeat
-	LeaseLeft time.Duration // negative: lapsed
-	InFlight  int64
-	Lanes     []RelayLane
-	// Counters are as of its last heartbeat: what became of messages by the names of Counts, and latency_microseconds,
+	// ArchiveRefusal is why the archive refused the last messages that this relay's store was to keep, as of the last heartbeat.
+	// Empty: it took them, or nothing is kept.
+	ArchiveRefusal string
+	Live           bool // its lease lasts
+	StartedAt      time.Time
+	Seen           time.Duration // since its last heartbeat
+	LeaseLeft      time.Duration // negative: lapsed
+	InFlight       int64
+	Lanes          []RelayLane
+	// Counters are as of its last heartbeat: what became of messages by the names of Counts, stuck, how many messages are in the
+	// hands of handlers that ignore their cancelled context, and latency_microseconds,
 	// the time from publishing to acceptance of all delivered messages together.
 	Counters map[string]int64
 }

@@ -193,10 +193,24 @@ func (s *session) send(ctx context.Context, stopping bool) (Orders, error) {
 func (r *running) info(id ID, beat int64) RelayInfo {
 	info := RelayInfo{
 		ID: id, Lease: r.cfg.Lease, Beat: beat, Host: r.cfg.Host, PID: os.Getpid(), Version: r.cfg.Version,
-		Engine: "poll", Counters: r.counters.values(), Settings: settingsDigest(&r.cfg),
+		Engine: "poll", Counters: r.tally(), Settings: settingsDigest(&r.cfg),
 	}
 	info.Lanes, info.Samples = r.laneInfos(), r.samples()
 	return info
+}
+
+// tally is what heartbeats count: what became of messages, and how many are stuck now.
+func (r *running) tally() map[string]int64 {
+	counts, stuck, now := r.counters.values(), 0, time.Now()
+	for _, l := range r.lanes {
+		for _, w := range l.stuckWorkers(now, stuckGrace) {
+			if a := w.current.Load(); a != nil {
+				stuck += a.messages()
+			}
+		}
+	}
+	counts["stuck"] = int64(stuck)
+	return counts
 }
 
 func (r *running) laneInfos() (lanes []LaneInfo) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,10 +114,12 @@ func TestDrainTimeout(t *testing.T) {
 func TestStuckHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, evs, log := &faultyStore{Store: outboxtest.NewStore()}, &events{}, &bytes.Buffer{}
+		var told atomic.Int64 // by the last heartbeat
 		store.beat = func(ctx context.Context, info outbox.RelayInfo, known []outbox.Token) (outbox.Orders, error) {
 			if info.Stopping {
 				t.Error("the last heartbeat gives the stuck message back")
 			}
+			told.Store(info.Counters["stuck"])
 			return store.Store.Beat(ctx, info, known)
 		}
 		never := make(chan struct{})
@@ -131,8 +134,8 @@ func TestStuckHandler(t *testing.T) {
 		}), outbox.Config{HandlerTimeout: time.Second, DrainTimeout: 5 * time.Second, Hooks: evs.hooks(),
 			Logger: slog.New(slog.NewTextHandler(log, nil))})
 		time.Sleep(time.Minute)
-		if evs.count(outbox.EventStuck) != 1 || store.Counts().Delivered != 10 {
-			t.Errorf("reported %d times, %+v", evs.count(outbox.EventStuck), store.Counts())
+		if evs.count(outbox.EventStuck) != 1 || store.Counts().Delivered != 10 || told.Load() != 1 {
+			t.Errorf("reported %d times, %+v; heartbeats tell of %d", evs.count(outbox.EventStuck), store.Counts(), told.Load())
 		}
 		began := time.Now()
 		if err := r.stop(); !errors.Is(err, outbox.ErrDrainTimeout) {

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/shellword"
 )
 
 // Preflight reports, as outbox.Misconfigured, a stream that cannot take the messages: missing (unless Config.Create makes it),
@@ -63,7 +64,7 @@ func (s *Sink) streams(ctx context.Context) ([]*jetstream.StreamInfo, error) {
 		}
 	}
 	if len(names) == 0 {
-		return nil, outbox.Misconfigured(fmt.Errorf("no stream has the subjects %s; create one: %s", strings.Join(s.subjects(), ", "), s.addLine()))
+		return nil, repairable(s.addLine(), "no stream has the subjects %s; create one", strings.Join(s.subjects(), ", "))
 	}
 	slices.Sort(names)
 	var infos []*jetstream.StreamInfo
@@ -88,7 +89,7 @@ func (s *Sink) stream(ctx context.Context, name string) (*jetstream.StreamInfo, 
 		}
 		s.cfg.Logger.Info("stream created", "stream", name)
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return nil, outbox.Misconfigured(fmt.Errorf("stream %s does not exist; create it: %s", name, s.addLine()))
+		return nil, repairable(s.addLine(), "stream %s does not exist; create it", name)
 	case err != nil:
 		return nil, explain(err)
 	}
@@ -120,8 +121,21 @@ func (s *Sink) addLine() string {
 	if c.Storage == jetstream.MemoryStorage {
 		storage = "memory"
 	}
-	return fmt.Sprintf("nats stream add %s --subjects '%s' --storage %s --replicas %d --dupe-window %v --ack --defaults",
-		c.Name, strings.Join(c.Subjects, ","), storage, c.Replicas, c.Duplicates)
+	return fmt.Sprintf("nats stream add %s --subjects %s --storage %s --replicas %d --dupe-window %v --ack --defaults",
+		shellword.Quote(c.Name), shellword.Quote(strings.Join(c.Subjects, ",")), storage, c.Replicas, c.Duplicates)
+}
+
+// repairError is what is misconfigured, with the command that sets it right.
+type repairError struct{ what, command string }
+
+// Error is both, for logs and for what relays tell.
+func (e *repairError) Error() string { return e.what + ": " + e.command }
+
+// Repair is the command, for those who tell it apart.
+func (e *repairError) Repair() string { return e.command }
+
+func repairable(command, format string, args ...any) error {
+	return outbox.Misconfigured(&repairError{fmt.Sprintf(format, args...), command})
 }
 
 func (s *Sink) subjects() []string { return s.cfg.subjects(s.subject) }
@@ -146,7 +160,7 @@ func (s *Sink) checkStream(info *jetstream.StreamInfo) error {
 	case c.Sealed:
 		return outbox.Misconfigured(fmt.Errorf("stream %s is sealed and takes no messages", c.Name))
 	case c.NoAck:
-		return outbox.Misconfigured(fmt.Errorf("stream %s does not acknowledge; set it: nats stream edit %s --ack", c.Name, c.Name))
+		return repairable("nats stream edit "+shellword.Quote(c.Name)+" --ack --force", "stream %s does not acknowledge; set it", c.Name)
 	case isFull(info):
 		return fmt.Errorf("stream %s is full and discards new messages", c.Name)
 	}

@@ -1,11 +1,13 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -80,9 +82,9 @@ func (s *Store) settings(digest string) string {
 
 // upkeep is what a Store remembers about the archive.
 type upkeep struct {
-	mu       sync.Mutex
-	looked   time.Time // for missing partitions, the last time without an error
-	refusing bool      // the archive refused the last messages
+	mu      sync.Mutex
+	looked  time.Time // for missing partitions, the last time without an error
+	refusal string    // why the archive refused the last messages; empty: it took them
 
 	notKept atomic.Int64
 }
@@ -97,8 +99,11 @@ func (s *Store) archived(n int, why *string) {
 		return
 	}
 	s.upkeep.mu.Lock()
-	before := s.upkeep.refusing
-	s.upkeep.refusing = why != nil
+	before := s.upkeep.refusal != ""
+	s.upkeep.refusal = ""
+	if why != nil {
+		s.upkeep.refusal = cmp.Or(*why, "unknown")
+	}
 	s.upkeep.mu.Unlock()
 	switch {
 	case why == nil && before:
@@ -109,6 +114,21 @@ func (s *Store) archived(n int, why *string) {
 			s.log.Warn("the archive refuses messages, they end without being kept", "error", *why)
 		}
 	}
+}
+
+// archiveRefusal is what heartbeats tell of an archive that refuses messages; nil: it does not.
+func (s *Store) archiveRefusal() *laneFault {
+	const longest = 500 // bytes
+	s.upkeep.mu.Lock()
+	why := s.upkeep.refusal
+	s.upkeep.mu.Unlock()
+	if why == "" {
+		return nil
+	}
+	if len(why) > longest {
+		why = strings.ToValidUTF8(why[:longest-len("…")], "") + "…"
+	}
+	return &laneFault{Reason: why}
 }
 
 // prepareArchive makes the partitions of a starting relay. Delivering does not depend on it: what fails is told, and

@@ -77,6 +77,9 @@ func (s *Store) beatArgs(r *relay, info outbox.RelayInfo, known []outbox.Token) 
 			faults[l.Destination] = laneFault(*l.Fault)
 		}
 	}
+	if refusal := s.archiveRefusal(); refusal != nil {
+		faults[archiveFault] = *refusal
+	}
 	lanesJSON, err := json.Marshal(lanes)
 	if err != nil {
 		return nil, fmt.Errorf("encode lanes: %w", err)
@@ -107,6 +110,9 @@ type laneFault struct {
 	Misconfigured bool   `json:"misconfigured"`
 	Reason        string `json:"reason"`
 }
+
+// archiveFault is the name of the archive among a relay's faults: no destination has it.
+const archiveFault = ""
 
 func holders(orders *outbox.Orders) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {

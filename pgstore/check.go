@@ -32,15 +32,18 @@ type Finding struct {
 	Check string // what was looked at, one word
 	OK    bool
 	Text  string
-	Fix   string // what repairs it: a command, a setting, or SQL to paste. Empty when OK
+	// Fix repairs it. What begins with "outbox " is a command to type, what ends in ";" is SQL to paste, each as it stands; the rest
+	// says what to do. Empty when OK.
+	Fix string
 }
 
-// Check looks for what will go wrong with a relay on this database: connection and server, schema, privileges,
-// sequence, pooler, notifications, and what the WAL engine needs. It changes nothing. A check that depends on one that failed is left out.
+// Check looks for what will go wrong with a relay on this database: connection and server, pooler, schema, privileges, whether
+// it is a restored copy, sequence, the budget of connections, the archive's partitions, what holds vacuum back,
+// notifications, and what the WAL engine needs. It changes nothing. A check that depends on one that failed is left out.
 func (s *Store) Check(ctx context.Context) []Finding {
 	c := &checker{store: s}
 	for _, step := range []func(context.Context) (goOn bool){
-		c.server, c.pooler, c.schema, c.privileges, c.sequence, c.notifications, c.wal,
+		c.server, c.pooler, c.schema, c.privileges, c.home, c.sequence, c.connections, c.archive, c.vacuum, c.notifications, c.wal,
 	} {
 		if !step(ctx) {
 			break
@@ -64,14 +67,14 @@ func (c *checker) bad(check, text, fix string) {
 }
 
 func (c *checker) failed(check string, err error) {
-	c.bad(check, err.Error(), "outbox check, again; the check itself failed")
+	c.bad(check, "this could not be checked: "+err.Error(), "outbox check")
 }
 
 // server looks at the connection that everything else goes through.
 func (c *checker) server(ctx context.Context) bool {
 	conn, err := c.connect(ctx)
 	if err != nil {
-		c.bad("connection", err.Error(), "set database.url to the database, and look whether it accepts connections from here")
+		c.bad("connection", err.Error(), connectionFix(err))
 		return false
 	}
 	defer hangUp(ctx, conn)
@@ -91,10 +94,20 @@ func (c *checker) server(ctx context.Context) bool {
 		c.bad("server", "PostgreSQL "+version, "upgrade PostgreSQL to 14 or later")
 	case standby:
 		c.bad("server", "the server is a standby and accepts no writes", "set database.url to the primary; with several hosts add target_session_attrs=read-write to it")
+		return false
 	default:
 		c.good("server", "PostgreSQL %s as %s", version, user)
 	}
 	return true
+}
+
+// connectionFix is what to do about a connection that was not made. The check cannot look where it cannot connect: when there
+// are too many, this is for those who still can.
+func connectionFix(err error) string {
+	if state, _ := sqlError(err); state == stateTooManyConnections {
+		return "select usename, datname, application_name, count(*) from pg_stat_activity group by 1, 2, 3 order by 4 desc;"
+	}
+	return "set database.url to the database, and look whether it accepts connections from here"
 }
 
 func (c *checker) connect(ctx context.Context) (*pgx.Conn, error) {
@@ -233,7 +246,7 @@ func (c *checker) sequence(ctx context.Context) bool {
 		c.bad("sequence", fmt.Sprintf("it has cache %d: messages of a key would overtake each other", cache),
 			fmt.Sprintf("alter sequence %s cache 1;", name))
 	case highest > last:
-		c.bad("sequence", fmt.Sprintf("it is at %d and there is a message %d: is this a restored copy?", last, highest),
+		c.bad("sequence", fmt.Sprintf("it is at %d and there is a message %d, as after a partial restore: new messages would pass older ones of their key", last, highest),
 			fmt.Sprintf("select setval('%s', %d);", name, highest))
 	default:
 		c.good("sequence", "ahead of all messages, cache 1")

@@ -26,12 +26,20 @@ func fixes(t *testing.T, store *Store) map[string]string {
 
 func TestCheckFindsNothing(t *testing.T) {
 	t.Parallel()
-	found := fixes(t, newStore(t, migratedDatabase(t), nil))
-	for _, check := range []string{"server", "schema", "privileges", "sequence", "notifications"} {
+	found := fixes(t, newStore(t, originalDatabase(t), nil))
+	for _, check := range []string{"server", "schema", "privileges", "copy", "sequence", "connections", "archive", "vacuum", "notifications"} {
 		if fix, checked := found[check]; !checked || fix != "" {
 			t.Errorf("%s: checked %v, %s", check, checked, fix)
 		}
 	}
+}
+
+// originalDatabase is migratedDatabase as if it was not a copy of another one.
+func originalDatabase(t *testing.T) string {
+	t.Helper()
+	url := migratedDatabase(t)
+	exec(t, connect(t, url), "update outbox.setting set value = outbox.home() where name = 'home'")
+	return url
 }
 
 // TestCheckFinds: each check fires, and its fix, where that is SQL, repairs it.
@@ -40,6 +48,8 @@ func TestCheckFinds(t *testing.T) {
 	for _, c := range []struct{ check, spoil, fix string }{
 		{"sequence", "alter sequence outbox.seq cache 20", "cache 1"},
 		{"sequence", "insert into outbox.message (seq, id, topic, payload) values (500, gen_random_uuid(), 'a', '')", "500"},
+		{"copy", "update outbox.setting set value = '1/2/3' where name = 'home'", ".home()"},
+		{"copy", "delete from outbox.setting where name = 'home'", ".home()"},
 		{"schema", "drop function outbox.set_notify", "migrate print"},
 		{"schema", "drop schema outbox cascade", "outbox migrate up"},
 		{"schema", "update outbox.migration set min_compatible = 99", "upgrade"},
@@ -47,7 +57,7 @@ func TestCheckFinds(t *testing.T) {
 	} {
 		t.Run(c.check+" "+c.spoil, func(t *testing.T) {
 			t.Parallel()
-			url := migratedDatabase(t)
+			url := originalDatabase(t)
 			store, conn := newStore(t, url, nil), connect(t, url)
 			exec(t, conn, c.spoil)
 			fix := fixes(t, store)[c.check]

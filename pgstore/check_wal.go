@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -18,23 +19,24 @@ func (c *checker) wal(ctx context.Context) bool {
 		return true
 	}
 	var level string
-	var slots, used int
+	var slots, used, senders int
 	var published, may bool
 	err := s.inspect(ctx, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, render(checkWALSQL, s.cfg.Schema), pgx.QueryExecModeExec, publicationName(s.cfg.Schema)).
-			Scan(&level, &slots, &used, &published, &may)
+			Scan(&level, &slots, &used, &senders, &published, &may)
 	})
 	if err != nil {
 		c.failed("wal", err)
 		return true
 	}
 	if level != "logical" {
-		c.bad("wal level", fmt.Sprintf("wal_level is %s, and a relay polls", level), adviceWALLevel+" and restart the server")
+		c.bad("wal level", fmt.Sprintf("wal_level is %s, and a relay polls; it takes a restart of the server to change", level), adviceWALLevel)
 	} else {
 		c.good("wal level", "logical")
 	}
 	if used >= slots {
-		c.bad("wal slots", fmt.Sprintf("all %d replication slots are in use, and a relay polls", slots), adviceSlots+" and restart the server")
+		c.bad("wal slots", fmt.Sprintf("all %d replication slots are in use, and a relay polls; drop one that nobody needs, or have more, which takes a restart of the server", slots),
+			fmt.Sprintf("alter system set max_replication_slots = %d;", slots+moreSlots))
 	} else {
 		c.good("wal slots", "%d of %d are free, one is needed", slots-used, slots)
 	}
@@ -46,16 +48,27 @@ func (c *checker) wal(ctx context.Context) bool {
 	default:
 		c.bad("publication", publicationName(s.cfg.Schema)+" is missing, and this role may not make it", advicePublication(s.cfg.Schema))
 	}
-	c.replication(ctx)
+	c.replication(ctx, senders)
 	return true
 }
 
+// moreSlots is by how much a limit of the server is raised that is reached.
+const moreSlots = 10
+
 // replication connects as a relay that streams does: that shows rights, senders and poolers at once.
-func (c *checker) replication(ctx context.Context) {
+func (c *checker) replication(ctx context.Context, senders int) {
 	conn, err := c.store.connectToReplicate(ctx)
 	if err != nil {
-		err = explainStream(c.store.cfg.Schema, err)
-		c.bad("wal connection", err.Error(), streamFix(err))
+		problem, fix := err.Error(), adviceListen
+		var advised *adviceError
+		if errors.As(c.store.explainStream(err), &advised) {
+			problem, fix = advised.problem+": "+err.Error(), advised.advice
+		}
+		if fix == adviceCheck { // which is this
+			problem += "; it takes a restart of the server to have more"
+			fix = fmt.Sprintf("alter system set max_wal_senders = %d;", senders+moreSlots)
+		}
+		c.bad("wal connection", problem, fix)
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkPatience)

@@ -128,6 +128,7 @@ func TestDocumentedRoles(t *testing.T) {
 
 	relayPool, handlerPool := as("outbox_relay"), as("outbox_handler")
 	store := storeOn(t, relayPool)
+	exec(t, owner, "update outbox.setting set value = outbox.home() where name = 'home'")
 	for _, f := range store.Check(t.Context()) {
 		if !f.OK {
 			t.Errorf("%s: %s: %s", f.Check, f.Text, f.Fix)

@@ -124,7 +124,7 @@ func (s *Store) look(ctx context.Context, tx pgx.Tx, st *outbox.Status, first *s
 	if st.Unhandled, err = s.unhandled(ctx, tx, st.Relays); err != nil {
 		return err
 	}
-	st.Horizon, err = readHorizon(ctx, tx, horizonPatience)
+	st.Horizon, err = readHorizon(ctx, tx, s.cfg.HorizonPatience)
 	return err
 }
 
@@ -205,6 +205,9 @@ func setLanes(r *outbox.RelayStatus, lanesText, faultsText, inFlightText string)
 	if err := json.Unmarshal([]byte(faultsText), &faults); err != nil {
 		return fmt.Errorf("faults of relay %s: %w", r.ID, err)
 	}
+	if refusal := faults[archiveFault]; refusal != nil {
+		r.ArchiveRefusal = refusal.Reason
+	}
 	var inFlight map[string]int64
 	if err := json.Unmarshal([]byte(inFlightText), &inFlight); err != nil {
 		return fmt.Errorf("claims of relay %s: %w", r.ID, err)
@@ -252,11 +255,17 @@ func handled(relays []outbox.RelayStatus, topic string) bool {
 	})
 }
 
-// horizonPatience is how long something may hold vacuum up without being told of.
-const horizonPatience = "5 minutes"
+const (
+	// DefaultHorizonPatience is that of a Config that leaves it out.
+	DefaultHorizonPatience = 5 * time.Minute
 
-func readHorizon(ctx context.Context, tx pgx.Tx, patience string) (*outbox.HorizonHolder, error) {
-	rows, err := tx.Query(ctx, statusHorizonSQL, pgx.QueryExecModeExec, patience)
+	minHorizonPatience = time.Second
+	maxHorizonPatience = 30 * 24 * time.Hour
+)
+
+// readHorizon finds what has held vacuum up for longer than patience.
+func readHorizon(ctx context.Context, tx pgx.Tx, patience time.Duration) (*outbox.HorizonHolder, error) {
+	rows, err := tx.Query(ctx, statusHorizonSQL, pgx.QueryExecModeExec, fmt.Sprintf("%d microseconds", patience.Microseconds()))
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,11 @@ func (p *Publisher) explain(doing string, err error) error {
 
 // schemaMissing is outbox.ErrSchemaMissing with the line to run.
 func schemaMissing(schema string, cause error) error {
-	return fmt.Errorf("%w: run: outbox migrate up (database.schema %s): %w", outbox.ErrSchemaMissing, schema, cause)
+	command := "outbox migrate up"
+	if schema != DefaultSchema {
+		command += " --database-schema " + schema
+	}
+	return fmt.Errorf("%w: run: %s: %w", outbox.ErrSchemaMissing, command, cause)
 }
 
 // sqlError returns the SQLSTATE and the constraint of an error of whichever driver; empty if there is none.

@@ -55,6 +55,9 @@ type Config struct {
 	// PartitionInterval is how often a relay looks whether the archive has its partitions ahead, beside its start.
 	// Default 5 min, 1 min to 1 day.
 	PartitionInterval time.Duration
+	// HorizonPatience is how long a transaction may keep vacuum from removing what relays have delivered before Status tells
+	// of it. Default 5 min, 1 s to 30 days.
+	HorizonPatience time.Duration
 	// Logger is told of changes of the store's state. Default slog.Default.
 	Logger *slog.Logger
 }
@@ -149,6 +152,7 @@ func New(pool *pgxpool.Pool, cfg *Config) (*Store, error) {
 		c.Schema = DefaultSchema
 	}
 	c.PartitionInterval = cmp.Or(c.PartitionInterval, DefaultPartitionInterval)
+	c.HorizonPatience = cmp.Or(c.HorizonPatience, DefaultHorizonPatience)
 	c.Archive.Granularity = cmp.Or(c.Archive.Granularity, DefaultGranularity)
 	sql, err := newStatements(c.Schema)
 	if err != nil {
@@ -180,6 +184,9 @@ func (c *Config) check() error {
 		if _, err := pgx.ParseConfig(c.ListenURL); err != nil {
 			errs = append(errs, refuse("ListenURL", "(not shown)", "a PostgreSQL URL or connection string"))
 		}
+	}
+	if c.HorizonPatience != 0 && (c.HorizonPatience < minHorizonPatience || c.HorizonPatience > maxHorizonPatience) {
+		errs = append(errs, refuse("HorizonPatience", c.HorizonPatience.String(), fmt.Sprintf("%v to %v, or zero for the default", minHorizonPatience, maxHorizonPatience)))
 	}
 	return errors.Join(append(errs, c.checkArchive())...)
 }

@@ -53,16 +53,16 @@ func (st *stream) connect(ctx context.Context) (*streamConn, error) {
 	schema := st.store.cfg.Schema
 	c := &streamConn{rows: newAssembler(schema, publicationName(schema))}
 	if c.conn, err = st.store.connectToReplicate(ctx); err != nil {
-		return nil, explainStream(schema, fmt.Errorf("connect to replicate: %w", err))
+		return nil, st.store.explainStream(fmt.Errorf("connect to replicate: %w", err))
 	}
 	slot, err := st.createSlot(ctx, c.conn, name)
 	if err != nil {
 		c.close()
-		return nil, explainStream(schema, fmt.Errorf("create replication slot: %w", err))
+		return nil, st.store.explainStream(fmt.Errorf("create replication slot: %w", err))
 	}
 	if err := c.start(ctx, name, slot.ConsistentPoint, publicationName(schema)); err != nil {
 		c.close()
-		return nil, explainStream(schema, fmt.Errorf("start replication: %w", err))
+		return nil, st.store.explainStream(fmt.Errorf("start replication: %w", err))
 	}
 	return c, nil
 }
@@ -104,7 +104,7 @@ func (st *stream) prepare(ctx context.Context) (slot string, err error) {
 		return slot, nil // another relay was faster
 	}
 	if errs[0] != nil {
-		return "", explainStream(s.cfg.Schema, fmt.Errorf("create publication: %w", errs[0]))
+		return "", s.explainStream(fmt.Errorf("create publication: %w", errs[0]))
 	}
 	return slot, nil
 }

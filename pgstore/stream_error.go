@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -23,13 +24,13 @@ const (
 
 // explainStream adds what to do to the errors of a server that is not set up for streaming. The advice is what check
 // gives as well.
-func explainStream(schema string, err error) error {
+func (s *Store) explainStream(err error) error {
 	var pgErr *pgconn.PgError
 	if !errors.As(err, &pgErr) {
 		return err
 	}
-	if advice := streamAdvice(schema, pgErr); advice != "" {
-		return &adviceError{advice, err}
+	if problem, advice := s.streamAdvice(pgErr); advice != "" {
+		return &adviceError{problem, advice, err}
 	}
 	if pgErr.Code == stateDuplicateObject {
 		return errOtherStreams
@@ -37,52 +38,51 @@ func explainStream(schema string, err error) error {
 	return err
 }
 
-// adviceError is an error with what to do about it.
+// adviceError is an error in the words of an operator, with what to do about it.
 type adviceError struct {
-	advice string
-	err    error
+	problem, advice string
+	err             error
 }
 
-func (e *adviceError) Error() string { return e.advice + ": " + e.err.Error() }
+func (e *adviceError) Error() string { return e.problem + ": " + e.advice + " (" + e.err.Error() + ")" }
 func (e *adviceError) Unwrap() error { return e.err }
 
-// streamFix is what an error of explainStream advises.
-func streamFix(err error) string {
-	var advised *adviceError
-	if errors.As(err, &advised) {
-		return advised.advice
-	}
-	return "set database.listen_url to a direct connection to the primary"
-}
+// adviceCheck is for what takes numbers that only the server knows.
+const (
+	adviceCheck    = "outbox check --engine wal"
+	adviceWALLevel = "alter system set wal_level = 'logical';"
+	adviceListen   = "set database.listen_url to a direct connection to the primary"
+)
 
-func streamAdvice(schema string, err *pgconn.PgError) string {
+// streamAdvice is what an error means, and what repairs it as Finding.Fix says it; both empty: not known.
+func (s *Store) streamAdvice(err *pgconn.PgError) (problem, advice string) {
 	switch {
 	case err.Code == stateNotInPrerequisite && strings.Contains(err.Message, "wal_level"):
-		return "set wal_level to logical and restart the server: " + adviceWALLevel
+		return "wal_level is too low, and takes a restart of the server to change", adviceWALLevel
 	case err.Code == stateConfigurationLimit:
-		return "no replication slot is free; raise max_replication_slots and restart the server, or drop slots that nobody uses: " + adviceSlots
+		return "no replication slot is free", adviceCheck
 	case err.Code == stateTooManyConnections && strings.Contains(err.Message, "max_wal_senders"):
-		return "no WAL sender is free; raise max_wal_senders and restart the server: " + adviceSenders
+		return "no WAL sender is free", adviceCheck
 	case err.Code == statePrivilege && strings.Contains(err.Message, "replication"),
 		err.Code == stateInvalidAuthSpec && strings.Contains(err.Message, "replication"):
-		return "the role may not replicate: " + adviceReplication
+		return "the role may not replicate (managed servers have a role to grant instead, see docs/wal.md)", s.adviceReplication()
 	case err.Code == statePrivilege:
-		return "the role may not create the publication; let the owner of the table do it: " + advicePublication(schema)
+		return "the role may not create the publication, so the owner of the table has to", advicePublication(s.cfg.Schema)
 	case err.Code == stateUndefinedObject && strings.Contains(err.Message, "publication"):
-		return "the publication is missing: " + advicePublication(schema)
+		return "the publication is missing", advicePublication(s.cfg.Schema)
 	case err.Code == stateProtocolViolation || err.Code == stateFeatureNotSupported && strings.Contains(err.Message, "replication"):
-		return "a pooler cannot pass replication on; set a direct connection as database.listen_url"
+		return "a pooler cannot pass replication on", adviceListen
 	}
-	return ""
+	return "", ""
 }
 
-// SQL to paste.
-const (
-	adviceWALLevel    = "alter system set wal_level = 'logical';"
-	adviceSlots       = "alter system set max_replication_slots = 20;"
-	adviceSenders     = "alter system set max_wal_senders = 20;"
-	adviceReplication = "alter role <role> replication; (managed servers have a role to grant instead, see docs/wal.md)"
-)
+func (s *Store) adviceReplication() string {
+	role := s.pool.Config().ConnConfig.User
+	if cfg, err := pgx.ParseConfig(s.cfg.ListenURL); s.cfg.ListenURL != "" && err == nil {
+		role = cfg.User
+	}
+	return fmt.Sprintf("alter role %s replication;", quoteName(role))
+}
 
 func advicePublication(schema string) string {
 	return fmt.Sprintf(`create publication "%s" for table "%s".message with (publish = 'insert');`, publicationName(schema), schema)

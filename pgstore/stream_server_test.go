@@ -169,12 +169,12 @@ func TestStreamNeeds(t *testing.T) {
 	})
 	r.info.Beat++
 	r.store.pool.Reset()
-	polls(t, adviceSenders)
+	polls(t, "no WAL sender is free: "+adviceCheck)
 	wantFindings(t, r.store, "wal connection")
 
 	exec(t, conn, "select pg_create_logical_replication_slot('other', 'pgoutput')")
 	_ = sender.Close(t.Context())
-	polls(t, adviceSlots)
+	polls(t, "no replication slot is free: "+adviceCheck)
 	wantFindings(t, r.store, "wal slots")
 	t.Run("rights", func(t *testing.T) { testStreamRights(t, url, conn) })
 	exec(t, conn, "select pg_drop_replication_slot('other')")
@@ -196,9 +196,9 @@ func testStreamRights(t *testing.T, url string, conn *pgx.Conn) {
 	says(advicePublication(DefaultSchema))
 	wantFindings(t, store, "publication", "wal connection", "wal slots") // it may not connect, for whichever reason
 	exec(t, conn, advicePublication(DefaultSchema))
-	says(adviceReplication)
-	exec(t, conn, strings.Replace(adviceReplication[:strings.Index(adviceReplication, ";")], "<role>", "app", 1))
-	says(adviceSlots)
+	says(store.adviceReplication())
+	exec(t, conn, store.adviceReplication())
+	says("no replication slot is free")
 }
 
 // wantFindings: check finds fault with these things. (A relay that tries to stream meanwhile may have the only sender.)

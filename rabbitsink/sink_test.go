@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	neturl "net/url"
+	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -310,6 +313,7 @@ func TestMisconfigured(t *testing.T) {
 			}
 		})
 	}
+	t.Run("repair", func(t *testing.T) { testRepair(t, server, as("reader:hush"), h.exchange) })
 	t.Run("write", func(t *testing.T) { // may look, but not write: known from the first message on
 		s := open(t, as("reader:hush"), Config{Exchange: h.exchange, Passive: true})
 		mustBe(t, "unavailable", send(t, s, message("a", "x"))[0], "access to exchange "+h.exchange+" is refused")
@@ -318,6 +322,66 @@ func TestMisconfigured(t *testing.T) {
 		s := open(t, server.URL(), Config{Exchange: fanout, Passive: true, DisableMandatory: true})
 		mustSend(t, s, message("a", "x"))
 	})
+}
+
+// testRepair: the commands that refusals name, as a shell takes them apart, let the user in, step by step.
+func testRepair(t *testing.T, server *rabbitdev.Server, url, exchange string) {
+	const vhost = "it's ours"
+	t.Cleanup(func() {
+		_ = server.Ctl(context.Background(), "delete_vhost", vhost)
+		if err := server.Ctl(context.Background(), "set_permissions", "reader", "", "", ".*"); err != nil {
+			t.Error(err)
+		}
+	})
+	s := open(t, url+"/"+neturl.PathEscape(vhost), Config{Exchange: exchange})
+	var commands []string
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		err := s.Preflight(t.Context())
+		if err == nil {
+			break
+		}
+		var repairable interface{ Repair() string }
+		if !errors.As(err, &repairable) || repairable.Repair() == "" { // it is about to connect anew
+			if time.Now().After(deadline) {
+				t.Fatalf("after %q: %v", commands, err)
+			}
+			continue
+		}
+		if command := repairable.Repair(); !slices.Contains(commands, command) {
+			commands = append(commands, command)
+			out, err := exec.Command("sh", "-c", "printf '%s\\n' "+command).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			words := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+			if err := server.Ctl(t.Context(), words[1:]...); err != nil {
+				t.Fatalf("%s: %v", command, err)
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after %q: %v", commands, err)
+		}
+	}
+	if len(commands) != 2 || !strings.Contains(commands[0], "add_vhost") || !strings.Contains(commands[1], "set_permissions") {
+		t.Errorf("repaired by %q", commands)
+	}
+}
+
+// TestPermit: what RabbitMQ says does not become more than words of the command.
+func TestPermit(t *testing.T) {
+	for reason, want := range map[string]string{
+		"ACCESS_REFUSED - access to exchange 'a.b' in vhost '/' refused for user 'reader'": `rabbitmqctl set_permissions -p / reader '^a\.b$' '^a\.b$' '^$'`,
+		"NOT_ALLOWED - access to vhost 'x y' refused for user '$(reboot)'":                 `rabbitmqctl set_permissions -p 'x y' '$(reboot)' '^a\.b$' '^a\.b$' '^$'`,
+		"NOT_ALLOWED - vhost ;reboot not found":                                            "rabbitmqctl add_vhost ';reboot'",
+		"NOT_ALLOWED - something else":                                                     "",
+	} {
+		if got := permit(reason, &Config{Exchange: "a.b"}); got != want {
+			t.Errorf("%s: %s, want %s", reason, got, want)
+		}
+	}
+	if got := permit("access to vhost '/' refused for user 'u'", &Config{Exchange: "a", Passive: true}); got != "rabbitmqctl set_permissions -p / u '^$' '^a$' '^$'" {
+		t.Errorf("only to check it: %s", got)
+	}
 }
 
 func TestConfig(t *testing.T) {

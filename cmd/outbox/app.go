@@ -12,6 +12,8 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+
+	"github.com/outboxrelay/outbox"
 )
 
 // Exit codes; scripts rely on them.
@@ -29,6 +31,7 @@ type app struct {
 	env            []string
 	stdout, stderr io.Writer
 	json           bool
+	repeated       repeated
 }
 
 // run is the program. Data goes to stdout, talk to stderr; the result is the exit code.
@@ -102,6 +105,9 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 	if text := f.Error(); text != "" {
 		a.tell("%s: %s", cmd.CommandPath(), text)
 	}
+	if errors.Is(err, outbox.ErrSchemaMissing) {
+		a.tell("%s%s", arrow, a.next("outbox migrate up"))
+	}
 	return f.code
 }
 
@@ -128,7 +134,7 @@ func encode(v any) ([]byte, error) {
 }
 
 // printTable writes aligned columns.
-func (a *app) printTable(rows [][]string) error { return writeTable(a.stdout, rows) }
+func (a *app) printTable(rows [][]string) error { return writeTable(a.stdout, a.completed(rows)) }
 
 func writeTable(to io.Writer, rows [][]string) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)

@@ -158,13 +158,13 @@ func (a *app) runChange(ctx context.Context, store outboxStore, f *changeFlags, 
 func (a *app) leftAlone(f *changeFlags, c outbox.Change, r outbox.ChangeReport) error {
 	switch {
 	case f.verb == "purge" && r.Held > 0: // as the rules say; a job that runs every night has not failed
-		a.tell("%s dead and holding their key: left alone; see: outbox keys, or add --holding", messages(r.Held))
+		a.tell("%s dead and holding their key: left alone; add --holding, or see: %s", messages(r.Held), a.next("outbox keys"))
 	case f.verb == "replay" && r.NoPayload > 0:
 		return fmt.Errorf("%s cannot be replayed: kept without payload (archive.payload: false)", messages(r.NoPayload))
 	case f.verb == "replay" && r.Held > 0:
 		a.tell("%s under way already or dead: left alone", messages(r.Held))
 	case f.verb == "discard" && r.Held > 0 && !c.DryRun:
-		return fmt.Errorf("%s held by live relays and left alone; add --wait 30s, or see: outbox keys", messages(r.Held))
+		return fmt.Errorf("%s held by live relays and left alone; add --wait 30s, or see: %s", messages(r.Held), a.next("outbox keys"))
 	}
 	return nil
 }
@@ -233,7 +233,7 @@ func (a *app) tellProgress(f *changeFlags) func(outbox.ChangeReport) {
 			a.tell("%s held by live relays: waiting until they have failed or been delivered", messages(r.Held))
 			waiting = true
 		case r.More && told.IsZero():
-			a.tell("operation %d; should this be stopped, go on by: outbox %s --continue %d", r.Operation, f.verb, r.Operation)
+			a.tell("operation %d; should this be stopped, go on by: %s", r.Operation, a.next(fmt.Sprintf("outbox %s --continue %d", f.verb, r.Operation)))
 			told = time.Now()
 		case r.More && time.Since(told) > interval:
 			a.tell("%s %s so far", messages(r.Changed), f.done)
@@ -257,9 +257,9 @@ func (a *app) stopped(ctx context.Context, f *changeFlags, r outbox.ChangeReport
 	}
 	switch {
 	case r.More:
-		text += fmt.Sprintf("; go on by: outbox %s --continue %d", f.verb, r.Operation)
+		text += "; go on by: " + a.next(fmt.Sprintf("outbox %s --continue %d", f.verb, r.Operation))
 	case r.Held > 0 && f.verb == "discard":
-		text += fmt.Sprintf(", %s still held by live relays; go on by: outbox %s --continue %d --wait 30s", messages(r.Held), f.verb, r.Operation)
+		text += fmt.Sprintf(", %s still held by live relays; go on by: %s", messages(r.Held), a.next(fmt.Sprintf("outbox %s --continue %d --wait 30s", f.verb, r.Operation)))
 	}
 	return &failure{code, fmt.Errorf("%w%s", err, text)}
 }

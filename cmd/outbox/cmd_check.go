@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,9 +18,10 @@ func (a *app) checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Look for what is wrong or will go wrong",
-		Long: `Look for what is wrong or will go wrong: connection and server, a pooler, schema, privileges, sequence, notifications,
-live relays, topics that nobody handles, what holds vacuum back, destinations. Each finding comes with the line that
-fixes it. Nothing is changed.
+		Long: `Look for what is wrong or will go wrong: connection and server, a pooler, schema, privileges, a database that is a restored
+copy, sequence, the budget of connections, the archive's partitions, what holds vacuum back, notifications, what the WAL
+engine needs, live relays and what they tell, topics that nobody handles, destinations. Each finding comes with the line
+that fixes it: a command to type, SQL to paste, which ends in a semicolon, or in words what to change. Nothing is changed.
 
 Exit codes: 0 nothing found, 2 configuration, 4 a finding.`,
 		Example: `  outbox check --config outbox.yaml`,
@@ -28,7 +32,7 @@ Exit codes: 0 nothing found, 2 configuration, 4 a finding.`,
 		return a.withStore(cmd, func(ctx context.Context, c *config, store *pgstore.Store) error {
 			found := store.Check(ctx)
 			if len(found) > 0 && reachable(found) {
-				found = append(found, a.checkRunning(ctx, store)...)
+				found = append(found, checkRunning(ctx, c, store)...)
 			}
 			found = append(found, a.checkDestinations(ctx, c)...)
 			return a.reportFindings(found)
@@ -47,8 +51,8 @@ func reachable(found []pgstore.Finding) bool {
 	return false
 }
 
-// checkRunning looks at what status would warn of.
-func (a *app) checkRunning(ctx context.Context, store *pgstore.Store) []pgstore.Finding {
+// checkRunning looks at what status would warn of, beside what Store.Check has found.
+func checkRunning(ctx context.Context, c *config, store *pgstore.Store) []pgstore.Finding {
 	st, err := store.Status(ctx)
 	if err != nil {
 		return []pgstore.Finding{{Check: "status", Text: err.Error(), Fix: "outbox status"}}
@@ -57,24 +61,47 @@ func (a *app) checkRunning(ctx context.Context, store *pgstore.Store) []pgstore.
 	if st.LiveRelays() == 0 {
 		found[0] = pgstore.Finding{Check: "relays", Text: "no live relay: nothing is delivered", Fix: "outbox run"}
 	}
-	return append(found, warningFindings(&st)...)
+	return append(found, warningFindings(c, &st)...)
 }
 
-func warningFindings(st *outbox.Status) (found []pgstore.Finding) {
+func warningFindings(c *config, st *outbox.Status) (found []pgstore.Finding) {
 	if st.LiveRelays() > 0 {
 		for _, t := range st.Unhandled {
-			found = append(found, pgstore.Finding{Check: "topics", Text: fmt.Sprintf("%q has ready messages and no live relay handles it", t.Topic),
-				Fix: fmt.Sprintf("add a route: - {topics: [%q], to: …}", t.Topic)})
+			text, fix := c.routeFor(t.Topic)
+			found = append(found, pgstore.Finding{Check: "topics",
+				Text: fmt.Sprintf("%q has ready messages and no live relay handles it%s", t.Topic, text), Fix: fix})
 		}
 	}
 	for _, d := range st.MixedSettings() {
-		found = append(found, pgstore.Finding{Check: "settings", Text: mixedText(d), Fix: "give them the same configuration; outbox config prints what each has"})
+		found = append(found, pgstore.Finding{Check: "settings", Text: mixedText(d), Fix: "outbox relays"})
 	}
-	if h := st.Horizon; h != nil {
-		found = append(found, pgstore.Finding{Check: "vacuum", Text: fmt.Sprintf("held back for %s by %s %s, %s", age(h.Age), h.Kind, h.Name, h.Text),
-			Fix: releaseHorizon(h)})
+	for _, r := range st.Relays {
+		for _, text := range troublesOf(&r) {
+			found = append(found, pgstore.Finding{Check: "relay", Text: text, Fix: "outbox relays"})
+		}
 	}
 	return found
+}
+
+// routeFor is what has to be done for a topic that no live relay delivers, and why.
+func (c *config) routeFor(topic string) (why, fix string) {
+	var names []string
+	for _, d := range c.targets() {
+		names = append(names, d.name)
+	}
+	for _, r := range c.allRoutes() {
+		if slices.ContainsFunc(r.topics, func(pattern string) bool { return outbox.MatchTopic(pattern, topic) }) {
+			return "; one with this configuration does", "outbox run"
+		}
+	}
+	if len(names) == 0 {
+		return "", "outbox relays"
+	}
+	fix = fmt.Sprintf("add to the routes, and restart the relays: - {topics: [%q], to: %s}", topic, names[0])
+	if len(names) > 1 {
+		fix += "  # or " + strings.Join(names[1:], ", ")
+	}
+	return "", fix
 }
 
 // preflightPatience bounds the preflight of one destination.
@@ -100,9 +127,18 @@ func preflight(ctx context.Context, name string, sink outbox.Sink) pgstore.Findi
 	ctx, cancel := context.WithTimeout(ctx, preflightPatience)
 	defer cancel()
 	if err := p.Preflight(ctx); err != nil {
-		return pgstore.Finding{Check: "destination " + name, Text: err.Error(), Fix: fmt.Sprintf("see destinations.%s; outbox config prints it", name)}
+		return pgstore.Finding{Check: "destination " + name, Text: err.Error(), Fix: destinationFix(err)}
 	}
 	return pgstore.Finding{Check: "destination " + name, OK: true, Text: "works"}
+}
+
+// destinationFix is the command of an error that comes with one; else the configuration shows where the destination should be.
+func destinationFix(err error) string {
+	var repairable interface{ Repair() string }
+	if errors.As(err, &repairable) && repairable.Repair() != "" {
+		return repairable.Repair()
+	}
+	return "outbox config"
 }
 
 type findingJSON struct {
@@ -126,7 +162,9 @@ func (a *app) reportFindings(found []pgstore.Finding) error {
 		if f.Fix != "" {
 			rows = append(rows, []string{"", "", "→ " + f.Fix})
 		}
-		list = append(list, findingJSON(f))
+		j := findingJSON(f)
+		j.Fix = a.next(f.Fix)
+		list = append(list, j)
 	}
 	var err error
 	if a.json {

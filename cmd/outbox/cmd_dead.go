@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/shellword"
 )
 
 func (a *app) deadCommand() *cobra.Command {
@@ -14,7 +15,7 @@ func (a *app) deadCommand() *cobra.Command {
 		Use:   "dead",
 		Short: "Show the dead letters by topic and kind of error",
 		Long: `Show the dead letters by topic and kind of error: how many, of those how many hold their key, when the first and the last of them died,
-and the id of the youngest. In the errors N stands for numbers, UUID and HEX for ids, so that what is alike is one line.
+the id of the youngest, and the command that delivers all of the topic and class again. In the errors N stands for numbers, UUID and HEX for ids, so that what is alike is one line.
 
 It looks at the 100,000 dead letters that were published last.`,
 		Example: `  outbox dead
@@ -43,14 +44,25 @@ type deadGroupJSON struct {
 	First    time.Time `json:"first_died_at"`
 	Last     time.Time `json:"last_died_at"`
 	Example  string    `json:"example_id"`
+	Next     string    `json:"next"`
+}
+
+// redriveGroup is the command that delivers a group again, and all others of its topic and class.
+func redriveGroup(g outbox.DeadGroup) string {
+	command := "outbox redrive --topic " + shellword.Quote(g.Topic)
+	if g.Class != "" {
+		command += " --class " + shellword.Quote(g.Class)
+	}
+	return command
 }
 
 func (a *app) printDead(letters *outbox.DeadLetters) error {
 	groups := []deadGroupJSON{}
 	rows := [][]string{{"MESSAGES", "HOLDING", "TOPIC", "CLASS", "ERROR", "FIRST", "LAST", "EXAMPLE"}}
 	for _, g := range letters.Groups {
-		groups = append(groups, deadGroupJSON{g.Topic, g.Class, g.Text, g.Messages, g.Holding, utc(g.First), utc(g.Last), g.Example.String()})
-		rows = append(rows, []string{count(g.Messages), count(g.Holding), g.Topic, g.Class, shorten(g.Text, 80), when(g.First), when(g.Last), g.Example.String()})
+		groups = append(groups, deadGroupJSON{g.Topic, g.Class, g.Text, g.Messages, g.Holding, utc(g.First), utc(g.Last), g.Example.String(), a.next(redriveGroup(g))})
+		rows = append(rows, []string{count(g.Messages), count(g.Holding), g.Topic, g.Class, shorten(g.Text, 80), when(g.First), when(g.Last), g.Example.String()},
+			[]string{"", "", arrow + redriveGroup(g)})
 	}
 	switch {
 	case a.json:

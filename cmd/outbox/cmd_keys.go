@@ -47,7 +47,7 @@ func (a *app) printKeys(keys *outbox.Keys) error {
 	var err error
 	switch {
 	case a.json:
-		err = a.printJSON(newKeys(keys))
+		err = a.printJSON(a.keysJSON(keys))
 	case len(keys.Holds) > 0:
 		err = a.printTable(keyRows(keys))
 	case len(keys.Pauses) == 0:
@@ -58,7 +58,7 @@ func (a *app) printKeys(keys *outbox.Keys) error {
 	}
 	if !a.json {
 		for _, p := range keys.Pauses {
-			a.printf("paused  %s  → %s\n", pauseText(p), p.Release())
+			a.printf("paused  %s  → %s\n", pauseText(p), a.next(p.Release()))
 		}
 	}
 	return nil
@@ -74,6 +74,21 @@ func pauseText(p outbox.Pause) string {
 		text += ": " + p.Reason
 	}
 	return oneLine(text)
+}
+
+func (a *app) keysJSON(keys *outbox.Keys) keysJSON {
+	j := newKeys(keys)
+	for i := range j.Keys {
+		j.Keys[i].Next = a.next(j.Keys[i].Next)
+	}
+	a.completePauses(j.Pauses)
+	return j
+}
+
+func (a *app) completePauses(pauses []pauseJSON) {
+	for i := range pauses {
+		pauses[i].Next = a.next(pauses[i].Next)
+	}
 }
 
 func keyRows(keys *outbox.Keys) [][]string {

@@ -74,7 +74,9 @@ func (a *app) printOperations(list []outbox.Operation) error {
 	if a.json {
 		js := []operationJSON{}
 		for i := range list {
-			js = append(js, newOperation(&list[i]))
+			j := newOperation(&list[i])
+			j.Next = a.next(j.Next)
+			js = append(js, j)
 		}
 		return a.printJSON(map[string]any{"operations": js})
 	}
@@ -93,7 +95,7 @@ func (a *app) printOperations(list []outbox.Operation) error {
 			changed += fmt.Sprintf(" (%s left alone)", count(o.Held))
 		}
 		rows = append(rows, []string{strconv.FormatInt(o.ID, 10), o.Verb, o.State, changed, shorten(strings.Join(which, " "), 120), o.Actor,
-			utc(o.StartedAt).Format(time.DateTime + "Z"), shorten(o.Reason, 60), o.Release()})
+			utc(o.StartedAt).Format(time.DateTime + "Z"), shorten(o.Reason, 60), a.next(o.Release())})
 	}
 	return a.printTable(rows)
 }

@@ -79,7 +79,7 @@ func (a *app) runControl(ctx context.Context, store outboxStore, f *pauseFlags) 
 		}
 	}
 	if report.Matched == 0 {
-		return &failure{exitNothing, fmt.Errorf("%s %s; see: outbox keys", what, f.nothing)}
+		return &failure{exitNothing, fmt.Errorf("%s %s; see: %s", what, f.nothing, a.next("outbox keys"))}
 	}
 	switch {
 	case a.json:

@@ -33,7 +33,7 @@ another relay removes it, which then delivers what it held.`,
 				return a.printJSON(map[string]any{"relays": list})
 			}
 			if len(list) == 0 {
-				a.tell("no relays; start one: outbox run")
+				a.tell("no relays; start one: %s", a.next("outbox run"))
 				return nil
 			}
 			return a.printTable(relayRows(list))
@@ -43,9 +43,9 @@ another relay removes it, which then delivers what it held.`,
 }
 
 func relayRows(list []relayJSON) [][]string {
-	rows := [][]string{{"HOST", "PID", "STATE", "SEEN", "VERSION", "ENGINE", "DELIVERED", "RETRIED", "DEAD", "IN FLIGHT", "DESTINATIONS"}}
+	rows := [][]string{{"HOST", "PID", "STATE", "SEEN", "VERSION", "ENGINE", "SETTINGS", "DELIVERED", "RETRIED", "DEAD", "IN FLIGHT", "DESTINATIONS"}}
 	for _, r := range list {
-		rows = append(rows, []string{r.Host, strconv.Itoa(r.PID), r.state(), age(seconds(r.SeenSeconds)) + " ago", r.Version, r.Engine,
+		rows = append(rows, []string{r.Host, strconv.Itoa(r.PID), r.state(), age(seconds(r.SeenSeconds)) + " ago", r.Version, r.Engine, r.Settings,
 			count(r.Counters["delivered"]), count(r.Counters["retried"]), count(r.Counters["dead"]), count(r.InFlight), laneWords(r.Destinations)})
 	}
 	return rows

@@ -35,7 +35,7 @@ messages, out those that left the ready ones, be it delivered, dead or set aside
 				return err
 			}
 			if a.json {
-				return a.printJSON(newStatus(&st))
+				return a.printJSON(a.statusJSON(&st))
 			}
 			a.printf("outbox on %s  schema %s version %d  %s\n", st.Database, st.Schema, st.SchemaVersion, utc(st.At).Format("2006-01-02 15:04:05Z"))
 			return a.printTable(statusRows(&st))
@@ -74,27 +74,58 @@ func warnings(st *outbox.Status) []warning {
 		}
 	}
 	if h := st.Horizon; h != nil {
-		list = append(list, warning{fmt.Sprintf("vacuum horizon held %s by %s %s, %s", age(h.Age), h.Kind, h.Name, h.Text), releaseHorizon(h)})
+		list = append(list, warning{fmt.Sprintf("vacuum horizon held %s by %s %s, %s", age(h.Age), h.Kind, h.Name, h.Text), h.Release()})
+	}
+	for _, r := range st.Relays {
+		for _, text := range troublesOf(&r) {
+			list = append(list, warning{text, "outbox relays"})
+		}
+	}
+	if grows(st) {
+		list = append(list, warning{"more is published than delivered: another relay, or more slots, if the destination takes more", "outbox run"})
 	}
 	return list
+}
+
+// troublesOf are what a live relay tells of itself.
+func troublesOf(r *outbox.RelayStatus) (texts []string) {
+	if !r.Live {
+		return nil
+	}
+	if n := r.Counters["stuck"]; n > 0 {
+		texts = append(texts, fmt.Sprintf("relay %s/pid %d: %s with a handler that ignores its cancelled context; the log has its stack, a restart of the relay ends it",
+			r.Host, r.PID, messages(n)))
+	}
+	if r.ArchiveRefusal != "" {
+		texts = append(texts, fmt.Sprintf("relay %s/pid %d: the archive refused the last messages, which ended without being kept: %s", r.Host, r.PID, r.ArchiveRefusal))
+	}
+	return texts
+}
+
+// grows: the backlog is long, old and gets longer, although every destination takes messages. One sampled second says little about a
+// short one.
+func grows(st *outbox.Status) bool {
+	const long, old = 10_000, time.Minute
+	for _, d := range st.Destinations {
+		if d.Fault != nil {
+			return false
+		}
+	}
+	return st.LiveRelays() > 0 && st.Ready.Messages >= long && st.OldestEligible > old && st.InPerSecond > st.OutPerSecond
 }
 
 func mixedText(destination string) string {
 	return fmt.Sprintf("the relays of %s have different rules for attempts, backoff or order, or keep differently what has ended", destination)
 }
 
-func releaseHorizon(h *outbox.HorizonHolder) string {
-	if h.Kind == "session" {
-		return fmt.Sprintf(`psql -c "select pg_terminate_backend(%s)"`, h.Name)
-	}
-	return fmt.Sprintf(`psql -c "rollback prepared '%s'"`, h.Name)
-}
-
 func statusRows(st *outbox.Status) [][]string {
 	rows := [][]string{{"behind", behind(st)}}
-	rows = append(rows, []string{"in flight", count(st.InFlight)},
-		[]string{"retrying", fmt.Sprintf("%s  scheduled %s  dead %s (+%s in the last hour)",
-			depth(st.Retrying), depth(st.Scheduled), depth(st.Dead), count(st.DeadLastHour))})
+	waiting := fmt.Sprintf("%s  scheduled %s  dead %s (+%s in the last hour)",
+		depth(st.Retrying), depth(st.Scheduled), depth(st.Dead), count(st.DeadLastHour))
+	if st.Dead.Messages > 0 {
+		waiting += "  → outbox dead"
+	}
+	rows = append(rows, []string{"in flight", count(st.InFlight)}, []string{"retrying", waiting})
 	if st.HeldKeys.Messages > 0 {
 		keys := "keys"
 		if st.HeldKeys.Messages == 1 && !st.HeldKeys.AtLeast {
@@ -167,6 +198,15 @@ func relaySummary(st *outbox.Status) string {
 		}
 	}
 	return fmt.Sprintf("%d live, newest heartbeat %s ago", st.LiveRelays(), age(newest))
+}
+
+func (a *app) statusJSON(st *outbox.Status) statusJSON {
+	j := newStatus(st)
+	for i := range j.Warnings {
+		j.Warnings[i].Next = a.next(j.Warnings[i].Next)
+	}
+	a.completePauses(j.Pauses)
+	return j
 }
 
 // statusJSON is status as JSON.

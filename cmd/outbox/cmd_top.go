@@ -82,7 +82,7 @@ func (a *app) top(ctx context.Context, store outbox.Inspector, every time.Durati
 		case err != nil && (once || a.json):
 			return err
 		}
-		if err := show(&picture{st: st, err: err, rates: rates.next(st.At, st.Relays), every: every}); err != nil || once {
+		if err := show(&picture{st: st, err: err, rates: rates.next(st.At, st.Relays), every: every, app: a}); err != nil || once {
 			return err
 		}
 		select {
@@ -99,6 +99,7 @@ type picture struct {
 	err   error // the database could not be asked
 	rates map[outbox.ID]relayRate
 	every time.Duration
+	*app  // whose commands are shown
 }
 
 func (p *picture) lines() []string {
@@ -109,7 +110,7 @@ func (p *picture) lines() []string {
 	lines := []string{fmt.Sprintf("outbox on %s  schema %s version %d  %s  every %s, Ctrl-C ends", oneLine(st.Database), oneLine(st.Schema),
 		st.SchemaVersion, utc(st.At).Format("15:04:05Z"), p.every), ""}
 	var buf bytes.Buffer
-	_ = writeTable(&buf, statusRows(st)) // a buffer takes everything
+	_ = writeTable(&buf, p.completed(statusRows(st))) // a buffer takes everything
 	buf.WriteString("\n")
 	_ = writeTable(&buf, p.relayRows())
 	return append(lines, strings.Split(strings.TrimRight(buf.String(), "\n"), "\n")...)
@@ -163,7 +164,7 @@ type rateJSON struct {
 }
 
 func (a *app) showJSON(p *picture) error {
-	j := topJSON{newStatus(&p.st), []rateJSON{}}
+	j := topJSON{a.statusJSON(&p.st), []rateJSON{}}
 	for _, r := range p.st.Relays {
 		if rate, ok := p.rates[r.ID]; ok {
 			j.Rates = append(j.Rates, rateJSON{r.ID.String(), rate.perSecond, rate.latency.Seconds()})

@@ -87,9 +87,9 @@ func (a *app) reportWAL(status pgstore.WALStatus) error {
 	}
 	switch {
 	case len(j.Relays) == 0:
-		return failf(exitNothing, "no relay has the WAL engine; start one: outbox run --engine wal")
+		return failf(exitNothing, "no relay has the WAL engine; start one: %s", a.next("outbox run --engine wal"))
 	case j.Slot == nil:
-		return failf(exitUnhealthy, "no relay streams, all poll; see what is missing: outbox check --engine wal")
+		return failf(exitUnhealthy, "no relay streams, all poll; see what is missing: %s", a.next("outbox check --engine wal"))
 	}
 	return nil
 }

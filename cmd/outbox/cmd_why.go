@@ -54,12 +54,17 @@ Exit codes: 0 explained, 1 failed, 2 usage, 3 there is no such message: it was d
 func (a *app) printWhy(w *outbox.Why) error {
 	reasons := w.Reasons()
 	if a.json {
-		if err := a.printJSON(newWhy(w, reasons)); err != nil {
+		j := newWhy(w, reasons)
+		for i := range j.Reasons {
+			j.Reasons[i].Next = a.next(j.Reasons[i].Next)
+		}
+		a.completePauses(j.Pauses)
+		if err := a.printJSON(j); err != nil {
 			return err
 		}
 	} else if w.Message != nil {
 		for _, r := range reasons {
-			a.printf("%s\n", reasonLine(r))
+			a.printf("%s\n", a.complete(reasonLine(r)))
 		}
 		if n := w.Younger; n.Messages > 0 && w.Query.Key != "" {
 			a.printf("%s of the key are ready behind it\n", depth(n))

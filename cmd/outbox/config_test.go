@@ -64,6 +64,7 @@ var samples = map[string][3]string{
 	"archive.granularity":      {"7d", "1m", "366d"},
 	"archive.payload":          {"false", "true", "false"},
 	"partition_interval":       {"1m", "10m", "1d"},
+	"horizon_patience":         {"1s", "10m", "30d"},
 	"max_payload":              {"2MiB", "3000", "64MiB"},
 	"sample_interval":          {"2s", "1m", "1h"},
 	"admin.listen":             {"127.0.0.1:1", ":2", "off"},
@@ -197,6 +198,7 @@ var refusedSettings = []refusal{
 	{"granularity in words", "", []string{"OUTBOX_ARCHIVE_GRANULARITY=daily"}, nil, []string{"archive.granularity", "1m to 12m"}},
 	{"archive payload", "archive: {payload: maybe}", nil, nil, []string{"archive.payload", "true or false"}},
 	{"partition interval", "", nil, []string{"--partition-interval=2d"}, []string{"partition_interval", "24h"}},
+	{"horizon patience", "", nil, []string{"--horizon-patience=10ms"}, []string{"horizon_patience", "1s to 720h0m0s"}},
 	{"payload unit", "", nil, []string{"--max-payload=1MB"}, []string{"max_payload", "MiB"}},
 	{"enum", "notify: loudly", nil, nil, []string{"publish, trigger or off"}},
 	{"engine", "engine: listen", nil, nil, []string{"must be poll or wal"}},
@@ -306,6 +308,7 @@ func TestDefaultsAreTheLibrarys(t *testing.T) {
 			c.store.Schema = cmp.Or(c.store.Schema, pgstore.DefaultSchema)
 			c.store.MaxPayload = cmp.Or(c.store.MaxPayload, outbox.DefaultMaxPayload)
 			c.store.Archive.Granularity = cmp.Or(c.store.Archive.Granularity, pgstore.DefaultGranularity)
+			c.store.HorizonPatience = cmp.Or(c.store.HorizonPatience, pgstore.DefaultHorizonPatience)
 			c.store.PartitionInterval = cmp.Or(c.store.PartitionInterval, pgstore.DefaultPartitionInterval)
 		}
 		if !reflect.DeepEqual(c, untouched) {

@@ -58,6 +58,7 @@ type loader struct {
 
 // load reads the configuration that a command runs with. The error lists all problems.
 func (a *app) load(cmd *cobra.Command) (*config, error) {
+	a.repeated.remember(cmd)
 	l := &loader{c: newConfig(), env: environ(a.env), used: map[string]bool{}, known: settings()}
 	file, _ := cmd.Flags().GetString("config")
 	if file == "" {
@@ -74,6 +75,8 @@ func (a *app) load(cmd *cobra.Command) (*config, error) {
 	if len(l.problems) > 0 {
 		return nil, &failure{exitUsage, l.problems}
 	}
+	path, _ := l.c.sqliteFile() // what is wrong is told when it is opened
+	a.repeated.sqlite = path != ""
 	return l.c, nil
 }
 

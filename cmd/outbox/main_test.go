@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -70,9 +71,13 @@ func decode[T any](t *testing.T, r result) (v T) {
 	return v
 }
 
+// repeatedFlags are those of a call that commands repeat which it prints.
+var repeatedFlags = regexp.MustCompile(` --database-url '[^']*'( --to stdout:)?`)
+
 // golden compares a text with the file of that name.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
+	got = repeatedFlags.ReplaceAllString(got, "")
 	path := filepath.Join("testdata", name+".golden")
 	if *update {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -93,6 +98,19 @@ func golden(t *testing.T, name, got string) {
 
 // migrated makes a database with the outbox.
 func migrated(t *testing.T) (url string) {
+	t.Helper()
+	url = copied(t)
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	execSQL(t, conn, "update outbox.setting set value = outbox.home() where name = 'home'")
+	return url
+}
+
+// copied makes a database with an outbox that was made in another one.
+func copied(t *testing.T) (url string) {
 	t.Helper()
 	return postgres.DatabaseFrom(t, "migrated", func(ctx context.Context, url string) error {
 		cfg, err := pgx.ParseConfig(url)

@@ -84,6 +84,7 @@ func relaySettings() []setting {
 		{key: "partition_interval", def: "5m", scope: scopeRelay, usage: "how often a relay looks whether the archive has its partitions ahead", set: duration(func(c *config) *time.Duration { return &c.store.PartitionInterval })},
 		{key: "max_payload", def: "1MiB", scope: scopePublish, usage: "largest payload that is published, at most 64MiB", set: size(func(c *config, n int64) { c.store.MaxPayload = int(n) })},
 		{key: "sample_interval", def: "15s", scope: scopeRelay, usage: "how often one of the relays looks how much waits, for metrics", set: relay("sample_interval")},
+		{key: "horizon_patience", def: "5m", usage: "how long a transaction may keep vacuum from its work before status and check tell of it", set: duration(func(c *config) *time.Duration { return &c.store.HorizonPatience })},
 		{key: "admin.listen", def: adminDefault, scope: scopeRelay, usage: "address of probes and metrics, host:port, or off", set: setAdmin},
 		{key: "log.level", def: "info", scope: scopeRelay, usage: "debug, info, warn or error", set: setLogLevel},
 		{key: "log.format", def: "text", scope: scopeRelay, usage: "text or json", set: choice(func(c *config) *string { return &c.logFormat }, "text", "json")},

@@ -92,3 +92,18 @@ func TestSQLiteRefusals(t *testing.T) {
 		wantIn(t, r.err, "sqlite: and the path of a file")
 	}
 }
+
+// TestSQLiteNext: with a SQLite file no command is named that works with PostgreSQL only.
+func TestSQLiteNext(t *testing.T) {
+	url := "--database-url=sqlite:" + filepath.Join(t.TempDir(), "shop.db")
+	call(t, nil, "migrate", "up", url).want(t, exitDone)
+	a := &app{repeated: repeated{sqlite: true}}
+	for command := range insteadOfPostgres {
+		call(t, nil, append(strings.Fields(command)[1:], url)...).want(t, exitUsage)
+		if r := call(t, nil, append(strings.Fields(a.next(command))[1:], url)...); r.code != exitDone && r.code != exitNothing {
+			t.Errorf("%s: exit code %d: %s", a.next(command), r.code, r.err)
+		}
+	}
+	call(t, nil, "publish", "--topic=a", url).want(t, exitDone)
+	wantIn(t, call(t, nil, "status", url).want(t, exitDone).out, "→ outbox run "+strings.Replace(url, "=", " ", 1))
+}

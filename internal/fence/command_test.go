@@ -2,8 +2,12 @@ package fence
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -54,6 +58,82 @@ func blocks(text string) (found []string) {
 		}
 	}
 	return append(found, indented.FindAllString(text, -1)...)
+}
+
+// named is a command in a text of the program: at its beginning, or where one is named.
+var named = regexp.MustCompile(`(?:^|→ |by: |run: |see: |missing: |one: )outbox ([a-z]+(?: (?:'[^']*'|[^\s:;,()]+))*)`)
+
+// TestNamedCommandsExist: what the packages print as a command to type is one, with its flags.
+func TestNamedCommandsExist(t *testing.T) {
+	found := 0
+	for _, path := range files(t, ".go") {
+		if strings.HasSuffix(path, "_test.go") || strings.Contains(path, "/bench/") || strings.Contains(path, "/internal/") {
+			continue
+		}
+		for _, literal := range literals(t, path) {
+			calls, problems := strangeNames(t, literal)
+			found += calls
+			for _, problem := range problems {
+				t.Errorf("%s: %q: %s", path, literal, problem)
+			}
+		}
+	}
+	if found < 25 {
+		t.Errorf("found %d commands, the command line alone has as many", found)
+	}
+}
+
+// literals are the texts in a source file.
+func literals(t *testing.T, path string) (texts []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			if text, err := strconv.Unquote(lit.Value); err == nil && !strings.Contains(text, "\n") {
+				texts = append(texts, text)
+			}
+		}
+		return true
+	})
+	return texts
+}
+
+// prose are words after which a text that begins with outbox is no command.
+var prose = []string{"on", "ledger", "headers"}
+
+var placeholder = regexp.MustCompile(`%[dqsv]`)
+
+// strangeNames finds what is no command among those that a text names. What follows in the code, or is put in, is a value.
+func strangeNames(t *testing.T, text string) (calls int, problems []string) {
+	t.Helper()
+	for _, match := range named.FindAllStringSubmatch(text, -1) {
+		words := word.FindAllString(placeholder.ReplaceAllString(match[1], "1"), -1)
+		if slices.Contains(prose, words[0]) {
+			continue
+		}
+		calls++
+		if strings.HasPrefix(words[len(words)-1], "--") && strings.HasSuffix(text, " ") {
+			words = append(words, "1")
+		}
+		if problem := wrongCommand(t, words); problem != "" {
+			problems = append(problems, problem)
+		}
+	}
+	return calls, problems
+}
+
+func TestNamedCommandCheckFires(t *testing.T) {
+	for text, want := range map[string]int{
+		"outbox retry --id ": 0, "outbox redrive --continue %d": 0, "start one: outbox run --engine wal": 0, "run: outbox migrate up: %w": 0,
+		"outbox retries --id ": 1, "outbox retry --ids ": 1, "see: outbox dead --all": 1, "→ outbox migrate upwards": 1,
+	} {
+		if calls, problems := strangeNames(t, text); calls != 1 || len(problems) != want {
+			t.Errorf("%q: %d calls, %q", text, calls, problems)
+		}
+	}
 }
 
 func TestCommandCheckFires(t *testing.T) {

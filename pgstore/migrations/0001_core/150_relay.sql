@@ -23,5 +23,5 @@ comment on column outbox.relay.beat is 'counts heartbeats';
 comment on column outbox.relay.streaming is 'its lanes get new messages from the WAL; one relay does at a time';
 comment on column outbox.relay.stream is 'what the WAL engine of the relay does, as of seen_at; empty for the other engine';
 comment on column outbox.relay.samples is 'it exports what the relay finds that looks at the outbox for all, so it had better be this one';
-comment on column outbox.relay.faults is 'lanes whose destination takes no messages: misconfigured, and the reason';
+comment on column outbox.relay.faults is 'lanes whose destination takes no messages: misconfigured, and the reason; the one without a name is the archive';
 comment on column outbox.relay.destinations is 'per lane: topics and unordered (patterns, the first that covers a topic decides), take and free (the same as regular expressions; empty: every topic, null: none)';

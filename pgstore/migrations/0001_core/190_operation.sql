@@ -38,8 +38,8 @@ comment on column outbox.operation.counts is 'matched, changed, held (left alone
 create table outbox.setting (
     name  text primary key,
     value text not null,
-    constraint setting_name check (name in ('payload_max', 'dedup_window', 'notify', 'lock_keys', 'archive')),
+    constraint setting_name check (name in ('payload_max', 'dedup_window', 'notify', 'lock_keys', 'archive', 'home')),
     constraint setting_lock_keys check (name <> 'lock_keys' or value in ('on', 'off')),
     constraint setting_archive check (name <> 'archive' or value in ('off', 'bare', 'full'))
 );
-comment on table outbox.setting is 'Settings that the SQL functions read: payload_max in bytes, dedup_window as an interval, notify: publish, trigger or off, lock_keys: on or off, archive: off, bare or full, what relays keep of ended messages.';
+comment on table outbox.setting is 'Settings that the SQL functions read: payload_max in bytes, dedup_window as an interval, notify: publish, trigger or off, lock_keys: on or off, archive: off, bare or full, what relays keep of ended messages, and home, which database the outbox was made in.';

@@ -1,0 +1,1 @@
+select coalesce((select s.value from outbox.setting s where s.name = 'home'), ''), outbox.home()
