@@ -71,7 +71,7 @@ func (c *checker) failed(check string, err error) {
 func (c *checker) server(ctx context.Context) bool {
 	conn, err := c.connect(ctx)
 	if err != nil {
-		c.bad("connection", err.Error(), "set database.url to the database, and look whether it accepts connections from here")
+		c.bad("connection", err.Error(), adviceOf(err, "set database.url to the database, and look whether it accepts connections from here"))
 		return false
 	}
 	defer hangUp(ctx, conn)

@@ -52,7 +52,7 @@ func (st *stream) connect(ctx context.Context) (*streamConn, error) {
 	schema := st.store.cfg.Schema
 	c := &streamConn{rows: newAssembler(schema, publicationName(schema))}
 	if c.conn, err = st.store.connectToReplicate(ctx); err != nil {
-		return nil, explainStream(schema, fmt.Errorf("connect to replicate: %w", err))
+		return nil, explainStream(schema, fmt.Errorf("connect to replicate: %w", explainConnect(err)))
 	}
 	slot, err := pglogrepl.CreateReplicationSlot(ctx, c.conn, name, "pgoutput",
 		pglogrepl.CreateReplicationSlotOptions{Temporary: true, Mode: pglogrepl.LogicalReplication, SnapshotAction: "NOEXPORT_SNAPSHOT"})

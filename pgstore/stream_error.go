@@ -48,11 +48,7 @@ func (e *adviceError) Unwrap() error { return e.err }
 
 // streamFix is what an error of explainStream advises.
 func streamFix(err error) string {
-	var advised *adviceError
-	if errors.As(err, &advised) {
-		return advised.advice
-	}
-	return "set database.listen_url to a direct connection to the primary"
+	return adviceOf(err, "set database.listen_url to a direct connection to the primary")
 }
 
 func streamAdvice(schema string, err *pgconn.PgError) string {
