@@ -46,6 +46,7 @@ type plan struct {
 	FailEvery   int      // every so many-th message fails at its first attempt
 	DoomEvery   int      // every so many-th message fails for good
 	AsyncSettle bool
+	Keep        time.Duration // in the archive; 0: nothing
 	Work        time.Duration // of each delivery
 	MaxAttempts int
 	Poison      int64 // the message that kills the process which delivers it
