@@ -17,9 +17,12 @@ SOAK            ?= 1h
 SOAK_TO         ?= JetStream
 FUZZTIME        ?= 10s
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# VULNDB is a copy of the Go vulnerability database, as a URL (file: too); without one it is asked at vuln.go.dev.
+VULNDB      ?=
+GOVULNCHECK = $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0 $(if $(VULNDB),-db $(VULNDB))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-short race fuzz chaos matrix soak life bench bench-peers lint fmt fmt-check vet staticcheck tidy-check
+.PHONY: help demo test test-short race fuzz chaos matrix soak life bench bench-peers lint fmt fmt-check vet staticcheck tidy-check vuln
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,6 +91,10 @@ staticcheck: ## run staticcheck, with and without failpoints
 	$(STATICCHECK) ./...
 	$(STATICCHECK) -tags failpoint ./...
 	for m in $(MODULES); do (cd $$m && $(STATICCHECK) ./...) || exit 1; done
+
+vuln: ## look for known vulnerabilities in the code that is called; needs the network, so no other target does it
+	$(GOVULNCHECK) ./...
+	for m in $(MODULES); do $(GOVULNCHECK) -C $$m ./... || exit 1; done
 
 tidy-check: ## fail when a go.mod or go.sum is not tidy
 	$(GO) mod tidy -diff

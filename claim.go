@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/outboxrelay/outbox/internal/failpoint"
@@ -42,6 +43,9 @@ func (l *lane) claim(s *session, limit int) claimed {
 	l.progressed()
 	l.r.storeWorks("claim")
 	l.complete(batch)
+	if failpoint.Enabled && slices.ContainsFunc(batch.Claims, func(c Claim) bool { return c.Lapses > 0 }) {
+		failpoint.Hit("takeover.after")
+	}
 	claims, n := hold(s, q.Token, batch)
 	if n == 0 {
 		s.forget(q.Token)

@@ -128,6 +128,37 @@ func TestLateMessageOfADedupKey(t *testing.T) {
 	}
 }
 
+// TestLateMessageOfAPreparedTransaction: a transaction that is prepared is no client's any more, and goes on holding its lock
+// under a name of its own.
+func TestLateMessageOfAPreparedTransaction(t *testing.T) {
+	url := migratedDatabase(t)
+	conn, writer := connect(t, url), connect(t, url)
+	relay := newTestRelay(t, newStore(t, url, nil), ">")
+	pass := func() {
+		t.Helper()
+		insert(t, conn, "a", 40, 40)
+		for len(work(t, relay)) > 0 {
+		}
+	}
+	pass()
+	tx := begin(t, writer)
+	late := publishKey(t, tx, "late")
+	pass()
+	name := value[string](t, conn, "select quote_literal(current_database())")
+	exec(t, writer, "prepare transaction "+name)
+	for range 3 {
+		pass()
+	}
+	if b := &laneOf(relay).base; b.high > late {
+		t.Errorf("high is %d while the transaction that drew %d is prepared", b.high, late)
+	}
+	exec(t, conn, "commit prepared "+name)
+	exec(t, conn, `insert into outbox.message (id, topic, key, payload) values (gen_random_uuid(), 'a', 'late', 'x')`)
+	if ds := work(t, relay); len(ds) == 0 || ds[0].Seq != late {
+		t.Errorf("claimed %d messages, the first is not the older one of the key", len(ds))
+	}
+}
+
 // checkCrash: a crash of the database may draw seqs again that are below a lane's base.
 func checkCrash(t testing.TB, url string, tamper func(*base)) {
 	t.Helper()

@@ -107,7 +107,7 @@ func connectionFix(err error) string {
 	if state, _ := sqlError(err); state == stateTooManyConnections {
 		return "select usename, datname, application_name, count(*) from pg_stat_activity group by 1, 2, 3 order by 4 desc;"
 	}
-	return "set database.url to the database, and look whether it accepts connections from here"
+	return adviceOf(err, "set database.url to the database, and look whether it accepts connections from here")
 }
 
 func (c *checker) connect(ctx context.Context) (*pgx.Conn, error) {

@@ -142,7 +142,7 @@ func checkObjects(ctx context.Context, q queryer, schema string) error {
 func (m *Migrator) connected(ctx context.Context, fn func(*pgx.Conn) error) error {
 	conn, err := pgx.ConnectConfig(ctx, m.conn.Copy())
 	if err != nil {
-		return fmt.Errorf("connect to migrate: %w", err)
+		return fmt.Errorf("connect to migrate: %w", explainConnect(err))
 	}
 	// The context may have ended; the server is told good-bye all the same.
 	defer func() {

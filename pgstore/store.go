@@ -219,7 +219,8 @@ func connectWith(ctx context.Context, cfg *pgx.ConnConfig, before func(context.C
 			return nil, err
 		}
 	}
-	return pgx.ConnectConfig(ctx, cfg)
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	return conn, explainConnect(err)
 }
 
 // run executes one exchange on a connection of the pool.
@@ -231,7 +232,7 @@ func (s *Store) run(ctx context.Context, groups ...[]call) []error {
 func (s *Store) runWith(ctx context.Context, groups func(*pgx.Conn) [][]call) []error {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
-		return []error{fmt.Errorf("connect: %w", err)}
+		return []error{fmt.Errorf("connect: %w", explainConnect(err))}
 	}
 	defer conn.Release()
 	errs := exchange(ctx, conn.Conn(), groups(conn.Conn())...)

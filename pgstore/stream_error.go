@@ -27,7 +27,7 @@ const (
 func (s *Store) explainStream(err error) error {
 	var pgErr *pgconn.PgError
 	if !errors.As(err, &pgErr) {
-		return err
+		return explainConnect(err)
 	}
 	if problem, advice := s.streamAdvice(pgErr); advice != "" {
 		return &adviceError{problem, advice, err}

@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pglogrepl"
@@ -45,10 +46,13 @@ func (a *assembler) read(data []byte) error {
 	if len(data) == 0 {
 		return errTuple
 	}
-	if data[0] == insertKind {
+	switch data[0] {
+	case insertKind:
 		return a.insert(data)
+	case updateKind, deleteKind, truncateKind, originKind, typeKind: // of a publication that has more than it needs
+		return nil
 	}
-	m, err := pglogrepl.ParseV2(data, a.inStream)
+	m, err := parse(data, a.inStream)
 	if err != nil {
 		return fmt.Errorf("read the stream: %w", err)
 	}
@@ -56,22 +60,33 @@ func (a *assembler) read(data []byte) error {
 	case *pglogrepl.RelationMessageV2:
 		return a.relation(&m.RelationMessage)
 	case *pglogrepl.BeginMessage:
+		if a.current != nil {
+			return errNested
+		}
 		a.current = &transaction{xid: m.Xid}
 	case *pglogrepl.CommitMessage:
+		if a.inStream {
+			return errNested
+		}
 		a.commit(a.current)
 		a.current = nil
 	case *pglogrepl.StreamStartMessageV2:
-		a.inStream = true
-		if a.streams[m.Xid] == nil {
-			a.streams[m.Xid] = &transaction{xid: m.Xid}
-		}
-		a.current = a.streams[m.Xid]
+		return a.streamStart(m.Xid)
 	case *pglogrepl.StreamStopMessageV2:
+		if !a.inStream {
+			return errNested
+		}
 		a.inStream, a.current = false, nil
 	case *pglogrepl.StreamCommitMessageV2:
+		if a.current != nil {
+			return errNested
+		}
 		a.commit(a.streams[m.Xid])
 		delete(a.streams, m.Xid)
 	case *pglogrepl.StreamAbortMessageV2:
+		if a.current != nil {
+			return errNested
+		}
 		a.abort(m.Xid, m.SubXid)
 	case *pglogrepl.LogicalDecodingMessageV2:
 		if m.Prefix == a.prefix {
@@ -81,14 +96,69 @@ func (a *assembler) read(data []byte) error {
 	return nil
 }
 
+// Messages that are of no use here; what they say is not read.
+const (
+	updateKind   = 'U'
+	deleteKind   = 'D'
+	truncateKind = 'T'
+	originKind   = 'O'
+	typeKind     = 'Y'
+)
+
+// Bounds of what a server can make the assembler remember beside rows. A server has as many transactions at a time as it
+// has connections, and one table of the outbox's name, which has another number after it was made anew.
+const (
+	maxStreams   = 100_000
+	maxRelations = 100
+)
+
+var (
+	errNested   = errors.New("the stream brought a transaction inside another")
+	errTooMany  = errors.New("the stream brought more open transactions or tables than a server has")
+	errNoParser = errors.New("the stream brought a message that cannot be read")
+)
+
+// parse reads a message that comes seldom. The library trusts the lengths that it reads; that one is wrong must not end
+// the process.
+func parse(data []byte, inStream bool) (m pglogrepl.Message, err error) {
+	defer func() {
+		if what := recover(); what != nil {
+			m, err = nil, fmt.Errorf("%w: kind %q, %d bytes: %v", errNoParser, data[0], len(data), what)
+		}
+	}()
+	return pglogrepl.ParseV2(data, inStream)
+}
+
+// streamStart begins a piece of a transaction that has not ended.
+func (a *assembler) streamStart(xid uint32) error {
+	if a.current != nil || a.inStream {
+		return errNested
+	}
+	t := a.streams[xid]
+	if t == nil && len(a.streams) >= maxStreams {
+		return errTooMany
+	}
+	if t == nil {
+		t = &transaction{xid: xid}
+		a.streams[xid] = t
+	}
+	a.inStream, a.current = true, t
+	return nil
+}
+
 // relation learns where a table has its columns. Tables that are none of ours may be in the publication.
 func (a *assembler) relation(m *pglogrepl.RelationMessage) error {
+	delete(a.relations, m.RelationID)
 	if m.Namespace != a.schema || m.RelationName != "message" {
-		a.relations[m.RelationID] = nil
 		return nil
 	}
+	if len(a.relations) >= maxRelations {
+		return errTooMany
+	}
 	l, err := newLayout(m)
-	a.relations[m.RelationID] = &l
+	if err == nil {
+		a.relations[m.RelationID] = &l
+	}
 	return err
 }
 

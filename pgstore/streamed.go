@@ -76,8 +76,11 @@ func insertRelation(data []byte, inStream bool) (relation, sub uint32, tuple []b
 func newStreamed(tuple []byte, l *layout) (*streamed, error) {
 	tuple = slices.Clone(tuple)
 	n := int(binary.BigEndian.Uint16(tuple))
-	columns := make([][]byte, n)
 	rest := tuple[2:]
+	if n > len(rest) { // a column has at least its kind
+		return nil, errTuple
+	}
+	columns := make([][]byte, n)
 	for i := range columns {
 		if len(rest) == 0 {
 			return nil, errTuple
@@ -90,8 +93,8 @@ func newStreamed(tuple []byte, l *layout) (*streamed, error) {
 		if kind != tupleBinary || len(rest) < 4 {
 			return nil, fmt.Errorf("%w: column %d is of kind %q", errTuple, i+1, kind)
 		}
-		size := int(binary.BigEndian.Uint32(rest))
-		if len(rest) < 4+size {
+		size := int(int32(binary.BigEndian.Uint32(rest)))
+		if size < 0 || size > len(rest)-4 {
 			return nil, errTuple
 		}
 		columns[i], rest = rest[4:4+size:4+size], rest[4+size:]
@@ -106,7 +109,9 @@ func newStreamed(tuple []byte, l *layout) (*streamed, error) {
 	if len(m.columns[0]) != 8 {
 		return nil, errTuple
 	}
-	m.seq = int64(binary.BigEndian.Uint64(m.columns[0]))
+	if m.seq = int64(binary.BigEndian.Uint64(m.columns[0])); m.seq <= 0 {
+		return nil, errTuple
+	}
 	m.topic, m.key = string(m.columns[2]), string(m.columns[3])
 	return m, nil
 }
@@ -153,7 +158,8 @@ func intervalDuration(b []byte) time.Duration {
 	days := int32(binary.BigEndian.Uint32(b[8:]))
 	months := int32(binary.BigEndian.Uint32(b[12:]))
 	seconds := float64(µs)/1e6 + float64(days)*day + float64(months/12)*365.25*day + float64(months%12)*30*day
-	return time.Duration(min(seconds, longestInterval.Seconds())*1e6) * time.Microsecond
+	most := longestInterval.Seconds()
+	return time.Duration(max(min(seconds, most), -most)*1e6) * time.Microsecond
 }
 
 // longestInterval is where the fetch cuts durations.

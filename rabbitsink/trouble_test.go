@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -294,9 +295,17 @@ func TestTLS(t *testing.T) {
 	url := "amqps" + h.server.Through(listener.Addr().String())[len("amqp"):] + "?cacertfile=" + file
 	sink := open(t, url, Config{Exchange: h.exchange})
 	mustBe(t, "unavailable", send(t, sink, message("a", "x"))[0], "certificate is not trusted")
+	_, other := selfSigned(t)
+	if err := os.WriteFile(file, other, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wrong := open(t, url, Config{Exchange: h.exchange})
+	mustBe(t, "unavailable", send(t, wrong, message("a", "x"))[0], "certificate is not trusted", "unknown authority")
 	if err := os.WriteFile(file, authority, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	elsewhere := open(t, strings.Replace(url, "127.0.0.1", "localhost", 1), Config{Exchange: h.exchange})
+	mustBe(t, "unavailable", send(t, elsewhere, message("a", "x"))[0], "certificate is not trusted", "localhost")
 	eventually(t, "with the right authority", func() bool { return sink.Ping(t.Context()) == nil })
 	mustSend(t, sink, message("a", "x"))
 	sink.Close()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"time"
 
@@ -35,7 +36,7 @@ func (c *config) poolConfig() (*pgxpool.Config, error) {
 	}
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, &failure{exitUsage, fmt.Errorf("database.url %q%s: is no PostgreSQL URL or connection string", mask(url), c.origin("database.url"))}
+		return nil, &failure{exitUsage, fmt.Errorf("database.url %q%s: %s", mask(url), c.origin("database.url"), urlProblem(err))}
 	}
 	completeConn(cfg.ConnConfig)
 	cfg.MaxConns = 2 // with heartbeat and listener four, the promise to the database's administrator
@@ -43,6 +44,15 @@ func (c *config) poolConfig() (*pgxpool.Config, error) {
 		cfg.BeforeConnect = refresh(c.database)
 	}
 	return cfg, nil
+}
+
+// urlProblem is what is wrong with a URL, in words that show nothing of it: the parser's own may hold the password.
+func urlProblem(err error) string {
+	var file *fs.PathError
+	if errors.As(err, &file) {
+		return fmt.Sprintf("a file that it names, as sslrootcert, sslcert, sslkey or passfile do, cannot be read: %v", file)
+	}
+	return "is no PostgreSQL URL or connection string"
 }
 
 // connectPatience is how long one attempt to connect may take, unless the URL has a connect_timeout: a server that takes

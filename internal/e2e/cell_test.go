@@ -80,7 +80,10 @@ func newCell(t *testing.T, s *site, r row, seed uint64) *cell {
 	c := &cell{t: t, row: r, site: s, random: rand.New(rand.NewPCG(seed, 1)), h: crashtest.New(t), server: s.postgres}
 	c.openDatabase()
 	c.plan = plan{Engine: r.engine, Seed: seed, Messages: 1 << 30, Keys: 50, Defer: 50, Pause: 60 * time.Millisecond,
-		Lease: lease, Order: r.order, Slots: slots, FailEvery: 20, Work: 2 * time.Millisecond, Archive: r.needs == archive}
+		Lease: lease, Order: r.order, Slots: slots, FailEvery: 20, Work: 2 * time.Millisecond}
+	if r.needs == archive {
+		c.plan.Keep = 24 * time.Hour
+	}
 	if r.order == "block" || r.order == "park" {
 		c.plan.DoomEvery = 97
 	}

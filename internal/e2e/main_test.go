@@ -19,5 +19,5 @@ func (s suite) Run() int {
 }
 
 func TestMain(m *testing.M) {
-	os.Exit(crashtest.Main(suite{m}, map[string]crashtest.Role{"publisher": publish, "bulk": publishAtOnce, "relay": relay, "applier": applier}))
+	os.Exit(crashtest.Main(suite{m}, map[string]crashtest.Role{"publisher": publish, "bulk": publishAtOnce, "relay": relay, "applier": applier, "redriver": redriver}))
 }

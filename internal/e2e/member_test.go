@@ -116,7 +116,7 @@ func (m *member) config() string {
 		addr = m.broker.Addr()
 	}
 	keep := "off"
-	if c.plan.Archive {
+	if c.plan.Keep > 0 {
 		keep = "1d"
 	}
 	file := filepath.Join(c.t.TempDir(), "outbox.yaml")

@@ -37,7 +37,6 @@ type plan struct {
 	// relays
 	Engine      pgstore.Engine
 	ListenURL   string // empty: URL
-	Archive     bool   // what has ended is kept
 	Quiet       bool   // the relay does not listen for notifications
 	Lease       time.Duration
 	Order       string // the policy's name; empty: the default
@@ -48,6 +47,7 @@ type plan struct {
 	FailEvery   int      // every so many-th message fails at its first attempt
 	DoomEvery   int      // every so many-th message fails for good
 	AsyncSettle bool
+	Keep        time.Duration // in the archive; 0: nothing
 	Work        time.Duration // of each delivery
 	MaxAttempts int
 	Poison      int64 // the message that kills the process which delivers it

@@ -31,10 +31,7 @@ func relay(ctx context.Context, c *crashtest.Child) error {
 	}
 	defer pool.Close()
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	cfg := &pgstore.Config{Logger: log, Engine: p.Engine, ListenURL: p.ListenURL}
-	if p.Archive {
-		cfg.KeepDelivered = 24 * time.Hour
-	}
+	cfg := &pgstore.Config{Logger: log, Engine: p.Engine, ListenURL: p.ListenURL, KeepDelivered: p.Keep}
 	if p.Quiet {
 		cfg.Notify = pgstore.NotifyOff
 	}
