@@ -14,9 +14,9 @@ func restartImmediate(c *cell) { c.restartDatabase(pgdev.Immediate) }
 func (c *cell) restartDatabase(mode pgdev.Mode) {
 	for range 2 {
 		c.awaitInFlight(c.victim())
-		c.disturb(string(mode))
 		c.mayRepeat(len(c.fleet))
 		c.must(c.server.Stop(c.t.Context(), mode))
+		c.disturb(string(mode))
 		c.must(c.server.Start(c.t.Context()))
 		c.proceed()
 	}
@@ -34,9 +34,9 @@ func hangDatabase(c *cell) {
 // failOver crashes the server, and its synchronous standby takes over.
 func failOver(c *cell) {
 	c.awaitInFlight(c.victim())
-	c.disturb("failover")
 	c.mayRepeat(len(c.fleet))
 	c.must(c.server.Stop(c.t.Context(), pgdev.Immediate))
+	c.disturb("failover")
 	c.must(c.standby.Promote(c.t.Context()))
 	c.awaitProgress()
 	if c.db.count(c.t.Context(), "select inet_server_port()") != c.standby.Port() {
@@ -52,8 +52,8 @@ func restore(c *cell) {
 	c.must(c.server.Backup(c.t.Context(), "earlier"))
 	c.hold()
 	c.awaitInFlight(c.victim())
-	c.disturb("restored")
 	c.must(c.server.Stop(c.t.Context(), pgdev.Immediate))
+	c.disturb("restored")
 	c.must(c.server.Restore(c.t.Context(), "earlier"))
 	c.must(c.server.Start(c.t.Context()))
 	c.forgotten = span{began, history.Now()}

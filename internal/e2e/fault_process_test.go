@@ -71,7 +71,8 @@ func (c *cell) awaitRelays(n int) {
 	})
 }
 
-// disturb writes down that leases and claims of the moment may be over.
+// disturb writes down that leases and claims until now may be over: of a server that crashes, when it is down, because it may forget
+// the claims that it made last.
 func (c *cell) disturb(how string) {
 	c.t.Helper()
 	c.tell(history.Event{Kind: history.Disturbed, Detail: how})
