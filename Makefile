@@ -42,9 +42,10 @@ fuzz: ## look for input that parsers and codecs do not stand, each of them for F
 		done; \
 	done
 
-chaos: ## kill relays and stop a broker under load, play random schedules, in a quarter of an hour; SEED=n repeats a run's choices
+chaos: ## kill relays and stop a broker under load, play random schedules, in half an hour; SEED=n repeats a run's choices
 	OUTBOX_TEST_CHAOS_MESSAGES=$(CHAOS_MESSAGES) OUTBOX_TEST_SEED=$(SEED) $(GO) test $(TESTFLAGS) -timeout 1h -count=1 -v -tags failpoint -run '^Test(Chaos(Destinations)?|EngineChanges|KilledInALargeTransaction)$$' ./internal/e2e
 	OUTBOX_TEST_CHAOS_MESSAGES=$(CHAOS_MESSAGES) $(GO) test $(TESTFLAGS) -count=1 -run '^TestStoreConformsStreaming$$' ./pgstore
+	OUTBOX_TEST_IDLE=10m $(GO) test $(TESTFLAGS) -count=1 -v -run '^TestStreamOnAServer$$' ./pgstore
 	$(GO) test $(TESTFLAGS) -count=1 -v -run TestSchedulesInMemory ./internal/schedule -rapid.checks=$(CHAOS_SCHEDULES) $(if $(SEED),-rapid.seed=$(SEED))
 	$(GO) test $(TESTFLAGS) -count=1 -v -run TestSchedulesInPostgres ./internal/schedule -rapid.checks=$(CHAOS_ROUNDS) $(if $(SEED),-rapid.seed=$(SEED))
 

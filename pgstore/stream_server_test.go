@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -36,7 +37,7 @@ func TestStreamOnAServer(t *testing.T) {
 	conn := connect(t, url)
 	r := newFollower(t, url, nil)
 	t.Run("a commit that is streamed before it is visible", func(t *testing.T) { testStreamedUnseen(t, url, conn, r) })
-	t.Run("no WAL is kept", func(t *testing.T) { testNoWALKept(t, conn) })
+	t.Run("no WAL is kept", func(t *testing.T) { testNoWALKept(t, conn, r) })
 	t.Run("fast shutdown", func(t *testing.T) {
 		insert(t, conn, "a", 100, 0)
 		r.claimAll(t, 50)
@@ -89,20 +90,41 @@ func testStreamedUnseen(t *testing.T, url string, conn *pgx.Conn, r *testRelay) 
 	r.settle(t, outbox.Delivered, ds...)
 }
 
-// testNoWALKept: the outbox is idle, and others write.
-func testNoWALKept(t *testing.T, conn *pgx.Conn) {
+// testNoWALKept: the outbox is idle, and others write. OUTBOX_TEST_IDLE is for how long at least.
+func testNoWALKept(t *testing.T, conn *pgx.Conn, r *testRelay) {
 	const written = 100 << 20
+	idle := time.Duration(0)
+	if v := os.Getenv("OUTBOX_TEST_IDLE"); v != "" {
+		var err error
+		if idle, err = time.ParseDuration(v); err != nil {
+			t.Fatal(err)
+		}
+	}
 	exec(t, conn, "create table busy (v text)")
-	begin := value[string](t, conn, "select pg_current_wal_lsn()::text")
-	for value[int64](t, conn, "select pg_wal_lsn_diff(pg_current_wal_lsn(), $1::pg_lsn)::bigint", begin) < written {
+	first := value[string](t, conn, "select pg_current_wal_lsn()::text")
+	since := func() int64 {
+		return value[int64](t, conn, "select pg_wal_lsn_diff(pg_current_wal_lsn(), $1::pg_lsn)::bigint", first)
+	}
+	begin := time.Now()
+	pace := time.NewTicker(time.Second)
+	defer pace.Stop()
+	for since() < written || time.Since(begin) < idle {
+		if idle > 0 {
+			<-pace.C
+			r.beat(t)
+		}
 		exec(t, conn, "insert into busy select repeat(md5(g::text), 30) from generate_series(1, 20000) g")
+		exec(t, conn, "truncate busy")
 		exec(t, conn, "checkpoint")
 	}
+	var kept int64
 	await(t, "the slot holds less than a segment of WAL", func() bool {
 		exec(t, conn, "checkpoint") // the server moves the slot on when it logs which transactions run
-		return value[int64](t, conn, `select max(pg_wal_lsn_diff(pg_current_wal_lsn(), least(restart_lsn, confirmed_flush_lsn)))::bigint
-			from pg_replication_slots`) < 16<<20
+		kept = value[int64](t, conn, `select max(pg_wal_lsn_diff(pg_current_wal_lsn(), least(restart_lsn, confirmed_flush_lsn)))::bigint
+			from pg_replication_slots`)
+		return kept < 16<<20
 	})
+	t.Logf("of %d MiB of WAL in %v the slot holds %d bytes", since()>>20, time.Since(begin).Round(time.Second), kept)
 }
 
 func setServer(t testing.TB, conn *pgx.Conn, name, value string) {
