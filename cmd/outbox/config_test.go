@@ -355,7 +355,7 @@ func TestMask(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                  "",
 		"postgres://me:pw@h:1/db?a=b":       "postgres://me:***@h:1/db?a=b",
-		"postgres://me@h/db?password=x&a=b": "postgres://me@h/db?password=***&a=b",
+		"postgres://me@h/db?password=x&a=b": "postgres://me@h/db?password=***",
 		"nats://token@h:4222":               "nats://***@h:4222",
 		"nats://me:pw@h":                    "nats://me:***@h",
 		"host=h password=pw user=u":         "host=h password=*** user=u",

@@ -85,6 +85,7 @@ func maskURL(u *url.URL) string {
 	return head + "//" + user + rest
 }
 
+// maskQuery shows nothing behind a secret: an & in it that was not escaped looks like the end of it.
 func maskQuery(query string) string {
 	if query == "" {
 		return ""
@@ -93,6 +94,7 @@ func maskQuery(query string) string {
 	for i, pair := range pairs {
 		if name, _, _ := strings.Cut(pair, "="); secretName.MatchString(name) {
 			pairs[i] = name + "=" + masked
+			return strings.Join(pairs[:i+1], "&")
 		}
 	}
 	return strings.Join(pairs, "&")
