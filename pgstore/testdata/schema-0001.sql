@@ -1,5 +1,5 @@
 -- made by go test ./pgstore -run TestRecordedSchema -record-schema
--- migrations: d3a2c63975a9918507f042db8ec83695436c4b785cf15a2db823d62973d8dbb5
+-- migrations: fda3e6279674c90f8a091ba5d52f24c2fcfc27aa8f8d654ca4b68c72252f320c
 --
 -- PostgreSQL database dump
 --
@@ -1983,6 +1983,35 @@ $$;
 --
 
 COMMENT ON FUNCTION outbox.held(low bigint, lane text, but bigint[]) IS 'Hashes of the keys held in a lane by claims other than these.';
+
+
+--
+-- Name: home(); Type: FUNCTION; Schema: outbox; Owner: -
+--
+
+CREATE FUNCTION outbox.home() RETURNS text
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+declare
+    v_system text;
+begin
+    begin
+        select c.system_identifier::text into v_system from pg_control_system() c;
+    exception when insufficient_privilege then -- where a provider keeps it to itself
+        v_system := '?';
+    end;
+    return format('%s/%s/%s', v_system, (select d.oid from pg_database d where d.datname = current_database()),
+                  '"outbox".message'::regclass::oid);
+end
+$$;
+
+
+--
+-- Name: FUNCTION home(); Type: COMMENT; Schema: outbox; Owner: -
+--
+
+COMMENT ON FUNCTION outbox.home() IS 'Which database the outbox is in. The setting home says where it was made.';
 
 
 --
@@ -4077,7 +4106,7 @@ COMMENT ON COLUMN outbox.relay.destinations IS 'per lane: topics and unordered (
 -- Name: COLUMN relay.faults; Type: COMMENT; Schema: outbox; Owner: -
 --
 
-COMMENT ON COLUMN outbox.relay.faults IS 'lanes whose destination takes no messages: misconfigured, and the reason';
+COMMENT ON COLUMN outbox.relay.faults IS 'lanes whose destination takes no messages: misconfigured, and the reason; the one without a name is the archive';
 
 
 --
@@ -4089,7 +4118,7 @@ CREATE TABLE outbox.setting (
     value text NOT NULL,
     CONSTRAINT setting_archive CHECK (((name <> 'archive'::text) OR (value = ANY (ARRAY['off'::text, 'bare'::text, 'full'::text])))),
     CONSTRAINT setting_lock_keys CHECK (((name <> 'lock_keys'::text) OR (value = ANY (ARRAY['on'::text, 'off'::text])))),
-    CONSTRAINT setting_name CHECK ((name = ANY (ARRAY['payload_max'::text, 'dedup_window'::text, 'notify'::text, 'lock_keys'::text, 'archive'::text])))
+    CONSTRAINT setting_name CHECK ((name = ANY (ARRAY['payload_max'::text, 'dedup_window'::text, 'notify'::text, 'lock_keys'::text, 'archive'::text, 'home'::text])))
 );
 
 
@@ -4097,7 +4126,7 @@ CREATE TABLE outbox.setting (
 -- Name: TABLE setting; Type: COMMENT; Schema: outbox; Owner: -
 --
 
-COMMENT ON TABLE outbox.setting IS 'Settings that the SQL functions read: payload_max in bytes, dedup_window as an interval, notify: publish, trigger or off, lock_keys: on or off, archive: off, bare or full, what relays keep of ended messages.';
+COMMENT ON TABLE outbox.setting IS 'Settings that the SQL functions read: payload_max in bytes, dedup_window as an interval, notify: publish, trigger or off, lock_keys: on or off, archive: off, bare or full, what relays keep of ended messages, and home, which database the outbox was made in.';
 
 
 --
@@ -4111,88 +4140,89 @@ ALTER TABLE ONLY outbox.archive ATTACH PARTITION outbox.archive_default DEFAULT;
 -- Data for Name: archive_default; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.archive_default VALUES (15, '01a22c70-60f4-795e-a358-894cd65b8c49', 'up.kept', 'up.kept', '\x6b6570742031', '{"Label": "kept 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:31:32.084675+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 12:31:33.941778+00');
-INSERT INTO outbox.archive_default VALUES (16, '01a22c70-60f4-7ee1-b97d-1b4859b1f154', 'up.kept', 'up.kept', '\x6b6570742032', '{"Label": "kept 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:31:32.085066+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 12:31:33.941778+00');
+INSERT INTO outbox.archive_default VALUES (15, '01a22c80-8ec5-7e22-b189-c422e4fb5070', 'up.kept', 'up.kept', '\x6b6570742031', '{"Label": "kept 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.389997+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 12:49:12.617886+00');
+INSERT INTO outbox.archive_default VALUES (16, '01a22c80-8ec6-7468-9814-fb4ca03830c6', 'up.kept', 'up.kept', '\x6b6570742032', '{"Label": "kept 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.390361+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 12:49:12.617886+00');
 
 
 --
 -- Data for Name: claim; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.claim OVERRIDING SYSTEM VALUE VALUES (1, '01a22c70-6180-758d-8e46-2ee09fff3930', '01a22c70-60f6-7d83-bd77-1e9f3a6a6efb', 1, 'lane', '{5,6}', '{1318119338,1318119338}', 17, 0, '2026-11-30 12:31:32.401393+00');
+INSERT INTO outbox.claim OVERRIDING SYSTEM VALUE VALUES (1, '01a22c80-8ed6-72c8-91a0-61f62ddbab96', '01a22c80-8ec6-7a1d-a662-a5f32487f25c', 1, 'lane', '{5,6}', '{1318119338,1318119338}', 17, 0, '2026-11-30 12:49:12.421728+00');
 
 
 --
 -- Data for Name: control; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.control VALUES ('topic', 'up.paused', 'recorded', 'test', '2026-11-30 12:31:34.000197+00');
+INSERT INTO outbox.control VALUES ('topic', 'up.paused', 'recorded', 'test', '2026-11-30 12:49:12.623314+00');
 
 
 --
 -- Data for Name: dead; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.dead VALUES (10, '01a22c70-60e8-7132-9ba3-df06a8856c10', 'up.dead', NULL, '\x646561642031', '{"Label": "dead 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:31:32.072249+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 12:31:33.327622+00', '2026-11-30 12:31:33.327622+00', 'error', 'as recorded', '2026-11-30 12:31:33.327622+00');
-INSERT INTO outbox.dead VALUES (11, '01a22c70-60f2-71d2-857f-5a155197e87a', 'up.dead', NULL, '\x646561642032', '{"Label": "dead 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:31:32.082465+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 12:31:33.327622+00', '2026-11-30 12:31:33.327622+00', 'error', 'as recorded', '2026-11-30 12:31:33.327622+00');
-INSERT INTO outbox.dead VALUES (12, '01a22c70-60f3-7521-8c28-1004f5817e0f', 'up.parked', 'up.parked', '\x7061726b65642031', '{"Label": "parked 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:31:32.083606+00', 0, 3, 0, true, NULL, NULL, '2026-11-30 12:31:33.661459+00', '2026-11-30 12:31:33.661459+00', 'error', 'as recorded', '2026-11-30 12:31:33.661459+00');
+INSERT INTO outbox.dead VALUES (10, '01a22c80-8ec3-7b81-b963-ff15f03943c5', 'up.dead', NULL, '\x646561642031', '{"Label": "dead 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.387908+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 12:49:12.560019+00', '2026-11-30 12:49:12.560019+00', 'error', 'as recorded', '2026-11-30 12:49:12.560019+00');
+INSERT INTO outbox.dead VALUES (11, '01a22c80-8ec4-7869-8fc6-78900f215ad3', 'up.dead', NULL, '\x646561642032', '{"Label": "dead 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.388643+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 12:49:12.560019+00', '2026-11-30 12:49:12.560019+00', 'error', 'as recorded', '2026-11-30 12:49:12.560019+00');
+INSERT INTO outbox.dead VALUES (12, '01a22c80-8ec4-7dee-933e-a03da3cc04c5', 'up.parked', 'up.parked', '\x7061726b65642031', '{"Label": "parked 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.388985+00', 0, 3, 0, true, NULL, NULL, '2026-11-30 12:49:12.587233+00', '2026-11-30 12:49:12.587233+00', 'error', 'as recorded', '2026-11-30 12:49:12.587233+00');
 
 
 --
 -- Data for Name: dedup; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.dedup VALUES ('up.ready', 'once', '01a22c70-60aa-7895-ae8f-b83e333d2985', 4, '2026-11-30 12:31:32.018919+00');
+INSERT INTO outbox.dedup VALUES ('up.ready', 'once', '01a22c80-8e92-79d8-ba01-e173dec10a8a', 4, '2026-11-30 12:49:12.34333+00');
 
 
 --
 -- Data for Name: message; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.message VALUES (1, '01a22c70-5f9b-78fa-84a3-c1f1646b3714', 'up.ready', 'up.ready', '\x72656164792031', '{"Label": "ready 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:31:31.77097+00');
-INSERT INTO outbox.message VALUES (2, '01a22c70-607e-7bdb-921a-4f7b5233b856', 'up.ready', 'up.ready', '\x72656164792032', '{"Label": "ready 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:31:31.974889+00');
-INSERT INTO outbox.message VALUES (3, '01a22c70-60a0-799e-9df9-9cb3902f349b', 'up.ready', 'up.ready', '\x72656164792033', '{"Label": "ready 3"}', NULL, NULL, NULL, NULL, '2026-11-30 12:31:32.004228+00');
-INSERT INTO outbox.message VALUES (4, '01a22c70-60aa-7895-ae8f-b83e333d2985', 'up.ready', NULL, '\x72656164792034', '{"Label": "ready 4", "content-type": "text/plain"}', 'once', 7, '01:00:00', NULL, '2026-11-30 12:31:32.034562+00');
-INSERT INTO outbox.message VALUES (5, '01a22c70-60cb-766a-961c-94b21c67989f', 'up.flight', 'up.flight', '\x666c696768742031', '{"Label": "flight 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:31:32.044318+00');
-INSERT INTO outbox.message VALUES (6, '01a22c70-60d3-7d6a-a0db-102ca55aef5f', 'up.flight', 'up.flight', '\x666c696768742032', '{"Label": "flight 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:31:32.052068+00');
-INSERT INTO outbox.message VALUES (8, '01a22c70-60d6-7d3c-8166-26b38ff2d3c8', 'up.retry', 'up.retry', '\x72657472792032', '{"Label": "retry 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:31:32.055754+00');
-INSERT INTO outbox.message VALUES (13, '01a22c70-60f3-7e21-95a8-4760182d314a', 'up.parked', 'up.parked', '\x7061726b65642032', '{"Label": "parked 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:31:32.084029+00');
-INSERT INTO outbox.message VALUES (14, '01a22c70-60f4-7494-991a-b65b21e1582b', 'up.paused', 'up.paused', '\x7061757365642031', '{"Label": "paused 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:31:32.084377+00');
+INSERT INTO outbox.message VALUES (1, '01a22c80-8e7e-7e05-85c5-f2311403f3da', 'up.ready', 'up.ready', '\x72656164792031', '{"Label": "ready 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.32107+00');
+INSERT INTO outbox.message VALUES (2, '01a22c80-8e87-78ee-b744-e478186ea2ba', 'up.ready', 'up.ready', '\x72656164792032', '{"Label": "ready 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.329144+00');
+INSERT INTO outbox.message VALUES (3, '01a22c80-8e8d-7733-8e2e-617bb7c12e3e', 'up.ready', 'up.ready', '\x72656164792033', '{"Label": "ready 3"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.335164+00');
+INSERT INTO outbox.message VALUES (4, '01a22c80-8e92-79d8-ba01-e173dec10a8a', 'up.ready', NULL, '\x72656164792034', '{"Label": "ready 4", "content-type": "text/plain"}', 'once', 7, '01:00:00', NULL, '2026-11-30 12:49:12.343985+00');
+INSERT INTO outbox.message VALUES (5, '01a22c80-8e9d-7d9d-a2ac-75a883b52fc8', 'up.flight', 'up.flight', '\x666c696768742031', '{"Label": "flight 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.350319+00');
+INSERT INTO outbox.message VALUES (6, '01a22c80-8ea4-7de3-8bd0-8a60fc9c590b', 'up.flight', 'up.flight', '\x666c696768742032', '{"Label": "flight 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.358604+00');
+INSERT INTO outbox.message VALUES (8, '01a22c80-8eb8-7e77-aebb-142d77149b71', 'up.retry', 'up.retry', '\x72657472792032', '{"Label": "retry 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.378475+00');
+INSERT INTO outbox.message VALUES (13, '01a22c80-8ec5-73cd-9727-1ab0d74bc907', 'up.parked', 'up.parked', '\x7061726b65642032', '{"Label": "parked 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.389326+00');
+INSERT INTO outbox.message VALUES (14, '01a22c80-8ec5-78bf-a062-9fe2af621aad', 'up.paused', 'up.paused', '\x7061757365642031', '{"Label": "paused 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.38964+00');
 
 
 --
 -- Data for Name: migration; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.migration VALUES (1, 'core', '2026-11-30 12:31:31.203107+00', 1);
+INSERT INTO outbox.migration VALUES (1, 'core', '2026-11-30 12:49:12.031219+00', 1);
 
 
 --
 -- Data for Name: operation; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.operation OVERRIDING SYSTEM VALUE VALUES (1, 'pause', '{"topic": "up.paused"}', NULL, NULL, 'done', 'test', 'recorded', '{"changed": 1}', '2026-11-30 12:31:34.02073+00', '2026-11-30 12:31:34.02073+00');
+INSERT INTO outbox.operation OVERRIDING SYSTEM VALUE VALUES (1, 'pause', '{"topic": "up.paused"}', NULL, NULL, 'done', 'test', 'recorded', '{"changed": 1}', '2026-11-30 12:49:12.623692+00', '2026-11-30 12:49:12.623692+00');
 
 
 --
 -- Data for Name: relay; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.relay VALUES ('01a22c70-60f6-7d83-bd77-1e9f3a6a6efb', '2026-11-30 12:32:32.175193+00', '00:01:00', 1, false, '{}', false, 'test', 0, 'test', 'poll', '{"lane": {"free": null, "take": "^(?:up\\.flight)$", "topics": [{"in": true, "pattern": "up.flight"}], "unordered": []}}', '{}', '{}', '', '2026-11-30 12:31:32.207721+00', '2026-11-30 12:31:32.175193+00');
+INSERT INTO outbox.relay VALUES ('01a22c80-8ec6-7a1d-a662-a5f32487f25c', '2026-11-30 12:50:12.400898+00', '00:01:00', 1, false, '{}', false, 'test', 0, 'test', 'poll', '{"lane": {"free": null, "take": "^(?:up\\.flight)$", "topics": [{"in": true, "pattern": "up.flight"}], "unordered": []}}', '{}', '{}', '', '2026-11-30 12:49:12.403378+00', '2026-11-30 12:49:12.400898+00');
 
 
 --
 -- Data for Name: setting; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
+INSERT INTO outbox.setting VALUES ('home', '7713911786142653404/16384/16396');
 
 
 --
 -- Data for Name: waiting; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.waiting VALUES (9, '01a22c70-60da-7b29-b373-836e01b11d69', 'up.later', 'up.later', '\x6c617465722031', '{"Label": "later 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:31:32.060408+00', 0, 0, 0, false, NULL, '2026-11-30 13:31:32.060408+00', NULL, NULL, NULL, NULL);
-INSERT INTO outbox.waiting VALUES (7, '01a22c70-60d4-792e-9019-7a544a125cb8', 'up.retry', 'up.retry', '\x72657472792031', '{"Label": "retry 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:31:32.052745+00', 0, 1, 0, true, NULL, '2026-11-30 13:31:33.064849+00', '2026-11-30 12:31:33.064849+00', '2026-11-30 12:31:33.064849+00', 'error', 'as recorded');
+INSERT INTO outbox.waiting VALUES (9, '01a22c80-8ec1-7659-a609-177019a7b877', 'up.later', 'up.later', '\x6c617465722031', '{"Label": "later 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.385965+00', 0, 0, 0, false, NULL, '2026-11-30 13:49:12.385965+00', NULL, NULL, NULL, NULL);
+INSERT INTO outbox.waiting VALUES (7, '01a22c80-8eab-7962-8855-c44192e14d10', 'up.retry', 'up.retry', '\x72657472792031', '{"Label": "retry 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.365096+00', 0, 1, 0, true, NULL, '2026-11-30 13:49:12.514943+00', '2026-11-30 12:49:12.514943+00', '2026-11-30 12:49:12.514943+00', 'error', 'as recorded');
 
 
 --
