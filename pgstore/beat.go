@@ -23,7 +23,7 @@ func (s *Store) Beat(ctx context.Context, info outbox.RelayInfo, known []outbox.
 	if r == nil {
 		return outbox.Orders{}, fmt.Errorf("heartbeat of relay %s: %w", info.ID, outbox.ErrLeaseLost)
 	}
-	r.silentAt.Store(time.Now().Add(silentLeases * info.Lease).UnixNano())
+	r.silent.Store(int64(time.Since(r.born) + silentLeases*info.Lease))
 	r.beat.Lock()
 	defer r.beat.Unlock()
 	if r.forgotten {

@@ -22,7 +22,9 @@ type relay struct {
 	lanes map[string]*lane
 	held  map[outbox.ClaimRef]*heldClaim
 
-	silentAt atomic.Int64 // without another heartbeat until then the relay is over; nanoseconds since 1970
+	// By the monotonic clock, since the machine's may be set.
+	born   time.Time
+	silent atomic.Int64 // nanoseconds after that the relay is over, without another heartbeat; 0: none was sent yet
 
 	beat      sync.Mutex // held during a heartbeat
 	conn      *pgx.Conn  // of the heartbeat
@@ -41,7 +43,7 @@ type heldClaim struct {
 }
 
 func newRelay(streams *atomic.Bool) *relay {
-	return &relay{streams: streams, lanes: map[string]*lane{}, held: map[outbox.ClaimRef]*heldClaim{}}
+	return &relay{born: time.Now(), streams: streams, lanes: map[string]*lane{}, held: map[outbox.ClaimRef]*heldClaim{}}
 }
 
 // lane returns the lane of a destination, made when it is first asked for.
@@ -167,7 +169,7 @@ func (s *Store) forgetSilent(now time.Time) {
 	var silent []*relay
 	s.mu.Lock()
 	for id, r := range s.relays {
-		if at := r.silentAt.Load(); at != 0 && now.UnixNano() > at {
+		if after := time.Duration(r.silent.Load()); after != 0 && now.Sub(r.born) > after {
 			silent = append(silent, r)
 			delete(s.relays, id)
 		}
