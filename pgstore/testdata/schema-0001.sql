@@ -1,5 +1,5 @@
 -- made by go test ./pgstore -run TestRecordedSchema -record-schema
--- migrations: fda3e6279674c90f8a091ba5d52f24c2fcfc27aa8f8d654ca4b68c72252f320c
+-- migrations: 6fc3c244c778e111443f185501a7972d48e60cc60ab4862c9b850457fd1202ad
 --
 -- PostgreSQL database dump
 --
@@ -4140,74 +4140,74 @@ ALTER TABLE ONLY outbox.archive ATTACH PARTITION outbox.archive_default DEFAULT;
 -- Data for Name: archive_default; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.archive_default VALUES (15, '01a22c80-8ec5-7e22-b189-c422e4fb5070', 'up.kept', 'up.kept', '\x6b6570742031', '{"Label": "kept 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.389997+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 12:49:12.617886+00');
-INSERT INTO outbox.archive_default VALUES (16, '01a22c80-8ec6-7468-9814-fb4ca03830c6', 'up.kept', 'up.kept', '\x6b6570742032', '{"Label": "kept 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.390361+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 12:49:12.617886+00');
+INSERT INTO outbox.archive_default VALUES (15, '01a22c87-807a-7622-9fac-163027105378', 'up.kept', 'up.kept', '\x6b6570742031', '{"Label": "kept 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.482533+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 12:56:47.615536+00');
+INSERT INTO outbox.archive_default VALUES (16, '01a22c87-807a-7c71-a140-6daab2b1e79b', 'up.kept', 'up.kept', '\x6b6570742032', '{"Label": "kept 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.482876+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 12:56:47.615536+00');
 
 
 --
 -- Data for Name: claim; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.claim OVERRIDING SYSTEM VALUE VALUES (1, '01a22c80-8ed6-72c8-91a0-61f62ddbab96', '01a22c80-8ec6-7a1d-a662-a5f32487f25c', 1, 'lane', '{5,6}', '{1318119338,1318119338}', 17, 0, '2026-11-30 12:49:12.421728+00');
+INSERT INTO outbox.claim OVERRIDING SYSTEM VALUE VALUES (1, '01a22c87-8084-7c3a-bd12-eb93c569ebef', '01a22c87-807b-70fe-a243-6323f31d26df', 1, 'lane', '{5,6}', '{1318119338,1318119338}', 17, 0, '2026-11-30 12:56:47.499093+00');
 
 
 --
 -- Data for Name: control; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.control VALUES ('topic', 'up.paused', 'recorded', 'test', '2026-11-30 12:49:12.623314+00');
+INSERT INTO outbox.control VALUES ('topic', 'up.paused', 'recorded', 'test', '2026-11-30 12:56:47.619024+00');
 
 
 --
 -- Data for Name: dead; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.dead VALUES (10, '01a22c80-8ec3-7b81-b963-ff15f03943c5', 'up.dead', NULL, '\x646561642031', '{"Label": "dead 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.387908+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 12:49:12.560019+00', '2026-11-30 12:49:12.560019+00', 'error', 'as recorded', '2026-11-30 12:49:12.560019+00');
-INSERT INTO outbox.dead VALUES (11, '01a22c80-8ec4-7869-8fc6-78900f215ad3', 'up.dead', NULL, '\x646561642032', '{"Label": "dead 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.388643+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 12:49:12.560019+00', '2026-11-30 12:49:12.560019+00', 'error', 'as recorded', '2026-11-30 12:49:12.560019+00');
-INSERT INTO outbox.dead VALUES (12, '01a22c80-8ec4-7dee-933e-a03da3cc04c5', 'up.parked', 'up.parked', '\x7061726b65642031', '{"Label": "parked 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.388985+00', 0, 3, 0, true, NULL, NULL, '2026-11-30 12:49:12.587233+00', '2026-11-30 12:49:12.587233+00', 'error', 'as recorded', '2026-11-30 12:49:12.587233+00');
+INSERT INTO outbox.dead VALUES (10, '01a22c87-8078-7ce7-a5b7-8fd4b2457827', 'up.dead', NULL, '\x646561642031', '{"Label": "dead 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.48092+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 12:56:47.5837+00', '2026-11-30 12:56:47.5837+00', 'error', 'as recorded', '2026-11-30 12:56:47.5837+00');
+INSERT INTO outbox.dead VALUES (11, '01a22c87-8079-7512-8bb2-5dad73b4026a', 'up.dead', NULL, '\x646561642032', '{"Label": "dead 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.481399+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 12:56:47.5837+00', '2026-11-30 12:56:47.5837+00', 'error', 'as recorded', '2026-11-30 12:56:47.5837+00');
+INSERT INTO outbox.dead VALUES (12, '01a22c87-8079-795c-a9fd-e0b58982342c', 'up.parked', 'up.parked', '\x7061726b65642031', '{"Label": "parked 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.481672+00', 0, 3, 0, true, NULL, NULL, '2026-11-30 12:56:47.598976+00', '2026-11-30 12:56:47.598976+00', 'error', 'as recorded', '2026-11-30 12:56:47.598976+00');
 
 
 --
 -- Data for Name: dedup; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.dedup VALUES ('up.ready', 'once', '01a22c80-8e92-79d8-ba01-e173dec10a8a', 4, '2026-11-30 12:49:12.34333+00');
+INSERT INTO outbox.dedup VALUES ('up.ready', 'once', '01a22c87-8072-7896-b341-0ce943c857be', 4, '2026-11-30 12:56:47.47663+00');
 
 
 --
 -- Data for Name: message; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.message VALUES (1, '01a22c80-8e7e-7e05-85c5-f2311403f3da', 'up.ready', 'up.ready', '\x72656164792031', '{"Label": "ready 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.32107+00');
-INSERT INTO outbox.message VALUES (2, '01a22c80-8e87-78ee-b744-e478186ea2ba', 'up.ready', 'up.ready', '\x72656164792032', '{"Label": "ready 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.329144+00');
-INSERT INTO outbox.message VALUES (3, '01a22c80-8e8d-7733-8e2e-617bb7c12e3e', 'up.ready', 'up.ready', '\x72656164792033', '{"Label": "ready 3"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.335164+00');
-INSERT INTO outbox.message VALUES (4, '01a22c80-8e92-79d8-ba01-e173dec10a8a', 'up.ready', NULL, '\x72656164792034', '{"Label": "ready 4", "content-type": "text/plain"}', 'once', 7, '01:00:00', NULL, '2026-11-30 12:49:12.343985+00');
-INSERT INTO outbox.message VALUES (5, '01a22c80-8e9d-7d9d-a2ac-75a883b52fc8', 'up.flight', 'up.flight', '\x666c696768742031', '{"Label": "flight 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.350319+00');
-INSERT INTO outbox.message VALUES (6, '01a22c80-8ea4-7de3-8bd0-8a60fc9c590b', 'up.flight', 'up.flight', '\x666c696768742032', '{"Label": "flight 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.358604+00');
-INSERT INTO outbox.message VALUES (8, '01a22c80-8eb8-7e77-aebb-142d77149b71', 'up.retry', 'up.retry', '\x72657472792032', '{"Label": "retry 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.378475+00');
-INSERT INTO outbox.message VALUES (13, '01a22c80-8ec5-73cd-9727-1ab0d74bc907', 'up.parked', 'up.parked', '\x7061726b65642032', '{"Label": "parked 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.389326+00');
-INSERT INTO outbox.message VALUES (14, '01a22c80-8ec5-78bf-a062-9fe2af621aad', 'up.paused', 'up.paused', '\x7061757365642031', '{"Label": "paused 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.38964+00');
+INSERT INTO outbox.message VALUES (1, '01a22c87-8066-7e79-b0ac-b3a0caf5cd9d', 'up.ready', 'up.ready', '\x72656164792031', '{"Label": "ready 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.46469+00');
+INSERT INTO outbox.message VALUES (2, '01a22c87-806d-7d39-89fd-ed145c82b333', 'up.ready', 'up.ready', '\x72656164792032', '{"Label": "ready 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.470124+00');
+INSERT INTO outbox.message VALUES (3, '01a22c87-8071-7c9b-a8fa-7aab9c2addd5', 'up.ready', 'up.ready', '\x72656164792033', '{"Label": "ready 3"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.473995+00');
+INSERT INTO outbox.message VALUES (4, '01a22c87-8072-7896-b341-0ce943c857be', 'up.ready', NULL, '\x72656164792034', '{"Label": "ready 4", "content-type": "text/plain"}', 'once', 7, '01:00:00', NULL, '2026-11-30 12:56:47.47707+00');
+INSERT INTO outbox.message VALUES (5, '01a22c87-8075-7cec-b7eb-6b004a99f62a', 'up.flight', 'up.flight', '\x666c696768742031', '{"Label": "flight 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.477978+00');
+INSERT INTO outbox.message VALUES (6, '01a22c87-8076-76c6-891f-4a93d84cdae1', 'up.flight', 'up.flight', '\x666c696768742032', '{"Label": "flight 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.478567+00');
+INSERT INTO outbox.message VALUES (8, '01a22c87-8077-73b0-83c8-fe462747cc78', 'up.retry', 'up.retry', '\x72657472792032', '{"Label": "retry 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.479306+00');
+INSERT INTO outbox.message VALUES (13, '01a22c87-8079-7d69-a083-d958203e8631', 'up.parked', 'up.parked', '\x7061726b65642032', '{"Label": "parked 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.48194+00');
+INSERT INTO outbox.message VALUES (14, '01a22c87-807a-7224-81c5-40a0cb31c2ee', 'up.paused', 'up.paused', '\x7061757365642031', '{"Label": "paused 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.48219+00');
 
 
 --
 -- Data for Name: migration; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.migration VALUES (1, 'core', '2026-11-30 12:49:12.031219+00', 1);
+INSERT INTO outbox.migration VALUES (1, 'core', '2026-11-30 12:56:41.889342+00', 1);
 
 
 --
 -- Data for Name: operation; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.operation OVERRIDING SYSTEM VALUE VALUES (1, 'pause', '{"topic": "up.paused"}', NULL, NULL, 'done', 'test', 'recorded', '{"changed": 1}', '2026-11-30 12:49:12.623692+00', '2026-11-30 12:49:12.623692+00');
+INSERT INTO outbox.operation OVERRIDING SYSTEM VALUE VALUES (1, 'pause', '{"topic": "up.paused"}', NULL, NULL, 'done', 'test', 'recorded', '{"changed": 1}', '2026-11-30 12:56:47.619398+00', '2026-11-30 12:56:47.619398+00');
 
 
 --
 -- Data for Name: relay; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.relay VALUES ('01a22c80-8ec6-7a1d-a662-a5f32487f25c', '2026-11-30 12:50:12.400898+00', '00:01:00', 1, false, '{}', false, 'test', 0, 'test', 'poll', '{"lane": {"free": null, "take": "^(?:up\\.flight)$", "topics": [{"in": true, "pattern": "up.flight"}], "unordered": []}}', '{}', '{}', '', '2026-11-30 12:49:12.403378+00', '2026-11-30 12:49:12.400898+00');
+INSERT INTO outbox.relay VALUES ('01a22c87-807b-70fe-a243-6323f31d26df', '2026-11-30 12:57:47.489103+00', '00:01:00', 1, false, '{}', false, 'test', 0, 'test', 'poll', '{"lane": {"free": null, "take": "^(?:up\\.flight)$", "topics": [{"in": true, "pattern": "up.flight"}], "unordered": []}}', '{}', '{}', '', '2026-11-30 12:56:47.490947+00', '2026-11-30 12:56:47.489103+00');
 
 
 --
@@ -4221,8 +4221,8 @@ INSERT INTO outbox.setting VALUES ('home', '7713911786142653404/16384/16396');
 -- Data for Name: waiting; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.waiting VALUES (9, '01a22c80-8ec1-7659-a609-177019a7b877', 'up.later', 'up.later', '\x6c617465722031', '{"Label": "later 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.385965+00', 0, 0, 0, false, NULL, '2026-11-30 13:49:12.385965+00', NULL, NULL, NULL, NULL);
-INSERT INTO outbox.waiting VALUES (7, '01a22c80-8eab-7962-8855-c44192e14d10', 'up.retry', 'up.retry', '\x72657472792031', '{"Label": "retry 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:49:12.365096+00', 0, 1, 0, true, NULL, '2026-11-30 13:49:12.514943+00', '2026-11-30 12:49:12.514943+00', '2026-11-30 12:49:12.514943+00', 'error', 'as recorded');
+INSERT INTO outbox.waiting VALUES (9, '01a22c87-8077-77e0-b650-9c9bef9b8723', 'up.later', 'up.later', '\x6c617465722031', '{"Label": "later 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.479772+00', 0, 0, 0, false, NULL, '2026-11-30 13:56:47.479772+00', NULL, NULL, NULL, NULL);
+INSERT INTO outbox.waiting VALUES (7, '01a22c87-8076-7dca-a92d-19eb863a2c85', 'up.retry', 'up.retry', '\x72657472792031', '{"Label": "retry 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.47901+00', 0, 1, 0, true, NULL, '2026-11-30 13:56:47.555146+00', '2026-11-30 12:56:47.555146+00', '2026-11-30 12:56:47.555146+00', 'error', 'as recorded');
 
 
 --

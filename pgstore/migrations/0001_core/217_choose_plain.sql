@@ -8,7 +8,7 @@
 --
 -- The key rule asks for an older message of each key in message. Most keys cannot have one: all that is left of the lane's
 -- topics below p_high belongs to p_known (pgstore/base.go has the reason), and what lies between there and the floor,
--- unlisted, is few rows. Only these keys are looked up, or all if there are too many.
+-- unlisted, is few rows, which are read. Only known keys are looked up, or all if those rows are too many.
 create function outbox.choose_plain(
     v_take        text,
     v_free        text,
