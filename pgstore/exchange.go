@@ -69,7 +69,7 @@ func usesPreparedStatements(conn *pgx.Conn) bool {
 }
 
 // preparedData is where a connection keeps which statements it has prepared.
-const preparedData = "outbox prepared statements"
+const preparedData = "prepared statements of the outbox"
 
 // prepareAll prepares what the connection has not prepared yet, all in one write. One after the other, each statement would cost
 // the way there and back, and together more than the call's time on a slow network: it would be given up, its
