@@ -187,12 +187,16 @@ func TestDocumentedRoles(t *testing.T) {
 		_, depthsErr := s.Depths(t.Context())
 		id := value[outbox.ID](t, owner, "select id from outbox.dead")
 		_, whyErr := s.Why(t.Context(), outbox.WhyQuery{ID: id})
-		if err := errors.Join(statusErr, keysErr, relaysErr, depthsErr, whyErr); err != nil {
+		_, listErr := s.List(t.Context(), outbox.ListQuery{})
+		_, deadErr := s.DeadLetters(t.Context())
+		_, operationsErr := s.Operations(t.Context(), 10)
+		_, partitionsErr := s.Partitions(t.Context())
+		if err := errors.Join(statusErr, keysErr, relaysErr, depthsErr, whyErr, listErr, deadErr, operationsErr, partitionsErr); err != nil {
 			t.Error(err)
 		}
 	}
 	look(viewer)
-	mayNot(t, viewer.pool, "delete from outbox.message", "select outbox.redrive(everything => true)", "select outbox.pause(topic => 'a')",
+	mayNot(t, viewer.pool, "delete from outbox.message", "select outbox.redrive(everything => true)", "select outbox.pause(topic => 'a')", "select outbox.purge()",
 		"update outbox.relay set pid = 1", "select outbox.publish('a', '')", "select nextval('outbox.seq')")
 
 	operator := storeOn(t, as("outbox_operator"))
@@ -213,6 +217,12 @@ func TestDocumentedRoles(t *testing.T) {
 	may(t, sql, "select outbox.publish('unwanted', '')")
 	if r, err := operator.Discard(t.Context(), outbox.Change{Filter: outbox.Filter{Topic: "unwanted"}, Reason: "test"}); err != nil || r.Changed != 1 {
 		t.Errorf("discard %+v, %v", r, err)
+	}
+	if _, err := operator.Purge(t.Context(), outbox.Change{Filter: outbox.Filter{States: []outbox.State{outbox.StateDead}}}); err != nil {
+		t.Error(err)
+	}
+	if _, err := operator.Replay(t.Context(), outbox.Change{Filter: outbox.Filter{All: true}, Destination: "default"}); err != nil {
+		t.Error(err)
 	}
 	mayNot(t, operator.pool, "delete from outbox.message", "delete from outbox.dead", "select outbox.publish('a', '')",
 		"delete from outbox.operation", "select outbox.set_notify('off')", "select outbox.change('redrive', '{}', '', '', true, 1, 1, 1)")

@@ -29,8 +29,8 @@ type changeFlags struct {
 	rate                    int
 	wait, destination       string
 	holding                 bool
-	verb, done              string                             // "redrive", "redriven"
-	before                  func(context.Context, outboxStore) // the first thing; may be nil
+	verb, done              string                                   // "redrive", "redriven"
+	before                  func(context.Context, outboxStore) error // the first thing; may be nil
 	change                  func(outboxStore, context.Context, outbox.Change) (outbox.ChangeReport, error)
 }
 
@@ -130,7 +130,9 @@ func whoami() string {
 
 func (a *app) runChange(ctx context.Context, store outboxStore, f *changeFlags, c outbox.Change) error {
 	if f.before != nil {
-		f.before(ctx, store)
+		if err := f.before(ctx, store); err != nil {
+			return err
+		}
 	}
 	if !c.DryRun && !f.yes && c.Continue == 0 {
 		if err := a.askFirst(ctx, store, f, c); err != nil {

@@ -47,8 +47,12 @@ type deadGroupJSON struct {
 	Next     string    `json:"next"`
 }
 
-// redriveGroup is the command that delivers a group again, and all others of its topic and class.
-func redriveGroup(g outbox.DeadGroup) string {
+// releaseGroup is the command that delivers a group again, and all others of its topic and class. Those that have expired would only
+// expire once more.
+func releaseGroup(g outbox.DeadGroup) string {
+	if g.Class == outbox.ClassExpired {
+		return "outbox discard --topic " + shellword.Quote(g.Topic) + " --class expired --reason 'expired'"
+	}
 	command := "outbox redrive --topic " + shellword.Quote(g.Topic)
 	if g.Class != "" {
 		command += " --class " + shellword.Quote(g.Class)
@@ -60,9 +64,9 @@ func (a *app) printDead(letters *outbox.DeadLetters) error {
 	groups := []deadGroupJSON{}
 	rows := [][]string{{"MESSAGES", "HOLDING", "TOPIC", "CLASS", "ERROR", "FIRST", "LAST", "EXAMPLE"}}
 	for _, g := range letters.Groups {
-		groups = append(groups, deadGroupJSON{g.Topic, g.Class, g.Text, g.Messages, g.Holding, utc(g.First), utc(g.Last), g.Example.String(), a.next(redriveGroup(g))})
+		groups = append(groups, deadGroupJSON{g.Topic, g.Class, g.Text, g.Messages, g.Holding, utc(g.First), utc(g.Last), g.Example.String(), a.next(releaseGroup(g))})
 		rows = append(rows, []string{count(g.Messages), count(g.Holding), g.Topic, g.Class, shorten(g.Text, 80), when(g.First), when(g.Last), g.Example.String()},
-			[]string{"", "", arrow + redriveGroup(g)})
+			[]string{"", "", arrow + releaseGroup(g)})
 	}
 	switch {
 	case a.json:

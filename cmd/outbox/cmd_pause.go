@@ -88,7 +88,9 @@ func (a *app) runControl(ctx context.Context, store outboxStore, f *pauseFlags) 
 	default:
 		a.printf("%s: %s (operation %d)\n", f.done, what, report.Operation)
 	}
-	a.tellUnknown(ctx, store, f.pause.Destination)
+	if names := otherDestinations(ctx, store, f.pause.Destination); len(names) > 0 {
+		a.tell("no live relay has a destination %s, theirs are: %s", f.pause.Destination, strings.Join(names, ", "))
+	}
 	return nil
 }
 
@@ -107,12 +109,12 @@ func (f *pauseFlags) dryControl(store outboxStore, ctx context.Context, p outbox
 	return outbox.ChangeReport{Matched: 1}, nil
 }
 
-// tellUnknown tells when relays are live and none has the destination: it may be misspelt. Whoever may pause need not
+// otherDestinations are those of live relays when none has this one: it may be misspelt. Whoever may pause need not
 // have the right to look at relays.
-func (a *app) tellUnknown(ctx context.Context, store outboxStore, destination string) {
+func otherDestinations(ctx context.Context, store outboxStore, destination string) []string {
 	relays, err := store.Relays(ctx)
 	if err != nil || destination == "" {
-		return
+		return nil
 	}
 	var names []string
 	for _, r := range relays {
@@ -123,8 +125,8 @@ func (a *app) tellUnknown(ctx context.Context, store outboxStore, destination st
 		}
 	}
 	slices.Sort(names)
-	names = slices.Compact(names)
-	if len(names) > 0 && !slices.Contains(names, destination) {
-		a.tell("no live relay has a destination %s, theirs are: %s", destination, strings.Join(names, ", "))
+	if slices.Contains(names, destination) {
+		return nil
 	}
+	return slices.Compact(names)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -49,7 +50,13 @@ are deleted one by one.
 func (a *app) replayCommand() *cobra.Command {
 	f := &changeFlags{verb: "replay", done: "replayed",
 		change: outboxStore.Replay}
-	f.before = func(ctx context.Context, store outboxStore) { a.tellUnknown(ctx, store, f.destination) }
+	f.before = func(ctx context.Context, store outboxStore) error {
+		if names := otherDestinations(ctx, store, f.destination); len(names) > 0 {
+			return failf(exitUsage, "--destination %s: no live relay has it, and nobody would take the messages; theirs are: %s. Start one that has it first, or correct the name",
+				f.destination, strings.Join(names, ", "))
+		}
+		return nil
+	}
 	cmd := a.changeCommand(&cobra.Command{
 		Use:   "replay",
 		Short: "Deliver archived messages again, to one destination",

@@ -202,3 +202,29 @@ func countedID(t *testing.T, conn *pgx.Conn, query string) (id string) {
 	}
 	return id
 }
+
+// TestReplayToAnUnknownDestination: nobody would ever take the messages. Without a live relay nobody knows.
+func TestReplayToAnUnknownDestination(t *testing.T) {
+	url := migrated(t)
+	flag := "--database-url=" + url
+	conn := connect(t, url)
+	execSQL(t, conn, `insert into outbox.relay (id, beat, lease_until, lease, host, pid, version, engine, destinations)
+		values (gen_random_uuid(), 1, now() + interval '1 minute', interval '1 minute', 'h', 1, 'v', 'poll', '{"events": {"take": "", "topics": []}}')`)
+	for _, args := range []string{"--dry-run", "--yes"} {
+		wantIn(t, call(t, nil, "replay", "--destination=evnts", "--all", args, flag).want(t, exitUsage).err, "--destination evnts", "theirs are: events")
+	}
+	call(t, nil, "replay", "--destination=events", "--all", "--yes", flag).want(t, exitNothing)
+	execSQL(t, conn, "delete from outbox.relay")
+	call(t, nil, "replay", "--destination=evnts", "--all", "--yes", flag).want(t, exitNothing)
+}
+
+// TestExpiredLetters: those that have expired would expire once more, and are not offered to be redriven.
+func TestExpiredLetters(t *testing.T) {
+	inBoth(t, func(t *testing.T, o *testOutbox) {
+		o.dead("billing.paid", 2)
+		o.exec("update outbox.dead set error_class = 'expired'")
+		out := call(t, nil, "dead", o.flag).want(t, exitDone).out
+		wantIn(t, out, "→ outbox discard --topic billing.paid --class expired --reason 'expired'")
+		call(t, nil, "discard", "--topic=billing.paid", "--class=expired", "--reason=expired", "--yes", o.flag).want(t, exitDone)
+	})
+}

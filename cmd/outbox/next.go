@@ -18,7 +18,7 @@ type repeated struct {
 }
 
 // insteadOfPostgres are commands for those that work with PostgreSQL only: with a SQLite file they lead on as well.
-var insteadOfPostgres = map[string]string{"outbox dead": "outbox redrive --all --dry-run", "outbox check": "outbox relays"}
+var insteadOfPostgres = map[string]string{"outbox check": "outbox relays"}
 
 // remember notes the flags of a call. A secret is not shown; whoever typed it has to type it again.
 func (r *repeated) remember(cmd *cobra.Command) {
