@@ -38,7 +38,7 @@ func (c *checker) wal(ctx context.Context) bool {
 		c.bad("wal slots", fmt.Sprintf("all %d replication slots are in use, and a relay polls; drop one that nobody needs, or have more, which takes a restart of the server", slots),
 			fmt.Sprintf("alter system set max_replication_slots = %d;", slots+moreSlots))
 	} else {
-		c.good("wal slots", "%d of %d are free, one is needed", slots-used, slots)
+		c.good("wal slots", "one is needed; others use %d of %d", used, slots)
 	}
 	switch {
 	case published:
