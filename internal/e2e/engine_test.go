@@ -58,6 +58,9 @@ func TestEngineChanges(t *testing.T) {
 			until(t, time.Minute, "a relay follows the stream", func() bool { return c.db.count(t.Context(), following) == 1 })
 		}
 	}
+	until(t, 5*time.Minute, "nearly all is published", func() bool {
+		return c.db.count(t.Context(), "select last_value from outbox.seq") > n*9/10
+	})
 	publisher.Wait()
 	c.db.drained(t, 5*time.Minute)
 	for _, r := range c.fleet {
