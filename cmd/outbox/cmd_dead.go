@@ -15,7 +15,8 @@ func (a *app) deadCommand() *cobra.Command {
 		Use:   "dead",
 		Short: "Show the dead letters by topic and kind of error",
 		Long: `Show the dead letters by topic and kind of error: how many, of those how many hold their key, when the first and the last of them died,
-the id of the youngest, and the command that delivers all of the topic and class again. In the errors N stands for numbers, UUID and HEX for ids, so that what is alike is one line.
+the id of the youngest, and the command for all of the topic and class: deliver them again, or discard what has expired.
+In the errors N stands for numbers, UUID and HEX for ids, so that what is alike is one line.
 
 It looks at the 100,000 dead letters that were published last.`,
 		Example: `  outbox dead
