@@ -24,18 +24,17 @@ var (
 	schemaRelationsSQL string
 	//go:embed queries/schema_functions.sql
 	schemaFunctionsSQL string
-	//go:embed queries/lock_messages.sql
-	lockMessagesSQL string
 	//go:embed queries/forget_migration.sql
 	forgetMigrationSQL string
 	//go:embed queries/undelivered.sql
 	undeliveredSQL string
 )
 
-// How long a migration waits for another migrator, for the lock of a table that is in use, and for one statement.
+// How long a migration waits for another migrator, for what nobody else uses, and for one statement. For tables that are in
+// use: tables.go.
 const (
 	migratorTimeout  = "2min"
-	tableLockTimeout = "10s"
+	lockTimeout      = "10s"
 	statementTimeout = "30min"
 )
 
@@ -52,11 +51,16 @@ func migrateUp(ctx context.Context, conn *pgx.Conn, schema string) error {
 	return err
 }
 
-func applyMigrations(ctx context.Context, conn *pgx.Conn, schema string) (applied []migration, err error) {
+func applyMigrations(ctx context.Context, conn *pgx.Conn, schema string) ([]migration, error) {
 	all, err := readMigrations(migrationFiles, "migrations")
 	if err != nil {
 		return nil, err
 	}
+	return applyMissing(ctx, conn, schema, all)
+}
+
+// applyMissing applies those that the schema does not have.
+func applyMissing(ctx context.Context, conn *pgx.Conn, schema string, all []migration) (applied []migration, err error) {
 	err = inMigration(ctx, conn, schema, func(tx pgx.Tx) error {
 		applied, err = applyPending(ctx, tx, schema, all)
 		return err
@@ -75,21 +79,21 @@ func inMigration(ctx context.Context, conn *pgx.Conn, schema string, fn func(pgx
 	}
 	options := pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
 	return pgx.BeginTxFunc(ctx, conn, options, func(tx pgx.Tx) error {
-		if err := setTimeouts(ctx, tx, migratorTimeout); err != nil {
+		if err := setTimeouts(ctx, tx, statementTimeout, migratorTimeout); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, render(migrateLockSQL, schema)); err != nil {
 			return fmt.Errorf("wait for other migrators: %w", err)
 		}
-		if err := setTimeouts(ctx, tx, tableLockTimeout); err != nil {
+		if err := setTimeouts(ctx, tx, statementTimeout, lockTimeout); err != nil {
 			return err
 		}
 		return fn(tx)
 	})
 }
 
-func setTimeouts(ctx context.Context, tx pgx.Tx, lock string) error {
-	if _, err := tx.Exec(ctx, migrateTimeoutsSQL, pgx.QueryExecModeExec, statementTimeout, lock); err != nil {
+func setTimeouts(ctx context.Context, tx pgx.Tx, statement, lock string) error {
+	if _, err := tx.Exec(ctx, migrateTimeoutsSQL, pgx.QueryExecModeExec, statement, lock); err != nil {
 		return fmt.Errorf("set time-outs: %w", err)
 	}
 	return nil
@@ -105,12 +109,14 @@ func applyPending(ctx context.Context, tx pgx.Tx, schema string, all []migration
 	}); err != nil {
 		return nil, err
 	}
-	for _, m := range pending {
-		if _, err := tx.Exec(ctx, m.script(schema)); err != nil {
-			return nil, fmt.Errorf("apply migration %d %s: %w", m.version, m.name, err)
+	return pending, withTables(ctx, tx, schema, alteredTables(pending), func(tx pgx.Tx) error {
+		for _, m := range pending {
+			if _, err := tx.Exec(ctx, m.script(schema)); err != nil {
+				return fmt.Errorf("apply migration %d %s: %w", m.version, m.name, err)
+			}
 		}
-	}
-	return pending, nil
+		return nil
+	})
 }
 
 // pendingMigrations are those that the schema does not have. It is an error when it has what only newer programs
@@ -184,15 +190,22 @@ func takeBack(ctx context.Context, tx pgx.Tx, schema string, all []migration, ta
 	if err != nil {
 		return err
 	}
-	if err := refuseMessages(ctx, tx, schema); err != nil {
-		return err
-	}
 	if target == 0 {
 		ours := relationNames(all)
 		if err := refuseForeign(ctx, tx, schema, func(name string) bool { return !slices.Contains(ours, name) }); err != nil {
 			return err
 		}
 	}
+	tables := restoredTables(all[target:])
+	return withTables(ctx, tx, schema, tables, func(tx pgx.Tx) error {
+		if err := refuseMessages(ctx, tx, schema); err != nil {
+			return err
+		}
+		return takeBackTo(ctx, tx, schema, all, applied, target)
+	})
+}
+
+func takeBackTo(ctx context.Context, tx pgx.Tx, schema string, all []migration, applied []appliedMigration, target int) error {
 	for _, a := range slices.Backward(applied) {
 		if a.Version <= target {
 			break
@@ -215,11 +228,8 @@ func (m *migration) takeBack(ctx context.Context, tx pgx.Tx, schema string) erro
 	return err
 }
 
-// refuseMessages locks publishers out, so that the answer stays true until the end of the transaction.
+// refuseMessages wants the tables of messages locked, so that the answer stays true until the end of the transaction.
 func refuseMessages(ctx context.Context, tx pgx.Tx, schema string) error {
-	if _, err := tx.Exec(ctx, render(lockMessagesSQL, schema)); err != nil {
-		return fmt.Errorf("lock messages: %w", err)
-	}
 	rows, err := tx.Query(ctx, render(undeliveredSQL, schema), pgx.QueryExecModeExec)
 	if err != nil {
 		return err

@@ -22,6 +22,8 @@ const (
 	stateUndefinedTable      = "42P01"
 	stateUndefinedFunction   = "42883"
 	stateLockTimeout         = "55P03"
+	stateDeadlock            = "40P01"
+	stateCanceled            = "57014"
 )
 
 // uniqueIDConstraint is the name that publish_row gives the rule that a caller's id is unique.

@@ -15,33 +15,35 @@ import (
 	"github.com/outboxrelay/outbox"
 )
 
-// newer makes the schema version after the newest, as a migration may do it: tables get columns, and there is a table that
-// programs do not know. This program is of the version before it, and works with it or has been left behind.
-func newer(t *testing.T, url string, works bool) (version int) {
+// withNext are the migrations, and one after the newest as it may be: tables get columns, and there is a table that programs do
+// not know. This program is of the version before it, and works with it.
+func withNext(t *testing.T) []migration {
 	t.Helper()
-	conn := connect(t, url)
-	newest := value[int](t, conn, "select max(version) from outbox.migration")
-	version = newest + 1
-	compatible := version
-	if works {
-		compatible = newest
+	all, err := readMigrations(migrationFiles, "migrations")
+	if err != nil {
+		t.Fatal(err)
 	}
+	next := migration{version: len(all) + 1, name: "newer"}
 	var b strings.Builder
 	for _, table := range []string{"message", "waiting", "dead", "archive", "claim", "relay", "dedup", "operation", "control"} {
-		fmt.Fprintf(&b, "alter table outbox.%s add column added_%d int not null default 7;\n", table, version)
+		fmt.Fprintf(&b, "alter table outbox.%s add column added_%d int not null default 7;\n", table, next.version)
 	}
-	fmt.Fprintf(&b, "create table outbox.added_%d (id int primary key);\n", version)
-	fmt.Fprintf(&b, "insert into outbox.migration (version, name, min_compatible) values (%d, 'newer', %d);", version, compatible)
-	// Whoever migrates under load may have to try again: it needs the locks of all tables, which others take in other orders.
-	for deadline := time.Now().Add(time.Minute); ; {
-		_, err := conn.Exec(t.Context(), b.String()) // one implicit transaction
-		if err == nil {
-			return version
-		}
-		if state(err) != "40P01" || time.Now().After(deadline) {
-			t.Fatal(err)
-		}
+	fmt.Fprintf(&b, "create table outbox.added_%d (id int primary key);\n", next.version)
+	next.up = []sqlFile{{"100_newer.sql", b.String()}}
+	return append(all, next)
+}
+
+// newer brings the schema to the version after the newest, which this program works with or not.
+func newer(t *testing.T, url string, works bool) (version int) {
+	t.Helper()
+	conn, all := connect(t, url), withNext(t)
+	if _, err := applyMissing(t.Context(), conn, DefaultSchema, all); err != nil {
+		t.Fatal(err)
 	}
+	if !works {
+		exec(t, conn, "update outbox.migration set min_compatible = version where version = $1", len(all))
+	}
+	return len(all)
 }
 
 // upgrading is a relay on a recorded outbox.

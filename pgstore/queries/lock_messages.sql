@@ -1,1 +1,0 @@
-lock table outbox.message, outbox.waiting, outbox.dead in access exclusive mode
