@@ -16,6 +16,9 @@ type Config struct {
 	// commit then still survives the death of any process, the server's included, because the kernel has the data.
 	Durable bool
 
+	// SetClock lets Server.SetClock set the server's clock. It needs libfaketime.
+	SetClock bool
+
 	// Settings are added to the server's configuration file, after the defaults.
 	Settings map[string]string
 }

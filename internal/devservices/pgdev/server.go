@@ -30,6 +30,7 @@ type Server struct {
 	cfg  Config
 	port int
 	sup  *devservices.Supervisor
+	lib  string // sets the server's clock; empty: none does
 
 	cluster *Cluster
 
@@ -44,6 +45,12 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	lib := ""
+	if cfg.SetClock {
+		if lib, err = clockLibrary(ctx, devservices.ThisMachine(), clockLibraries()); err != nil {
+			return nil, err
+		}
+	}
 	account, err := devservices.ServiceAccount("postgres", "nobody")
 	if err != nil {
 		return nil, fmt.Errorf("start postgres: %w", err)
@@ -52,7 +59,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start postgres: %w", err)
 	}
-	s := &Server{bin: bin, cfg: cfg, sup: sup}
+	s := &Server{bin: bin, cfg: cfg, sup: sup, lib: lib}
 	if err := s.create(ctx, account, cfg); err != nil {
 		return nil, errors.Join(fmt.Errorf("start postgres: %w", err), sup.Close())
 	}
@@ -72,6 +79,11 @@ read -r pid <data/postmaster.pid
 func (s *Server) create(ctx context.Context, account devservices.Account, cfg Config) error {
 	if err := s.initData(ctx, account); err != nil {
 		return err
+	}
+	if s.lib != "" {
+		if err := s.SetClock(0); err != nil {
+			return err
+		}
 	}
 	return s.listen(ctx, cfg, devservices.FreePort)
 }
@@ -115,7 +127,7 @@ func (s *Server) initData(ctx context.Context, account devservices.Account) erro
 
 // Start starts the server again after Stop, on the same data and port.
 func (s *Server) Start(ctx context.Context) error {
-	err := s.sup.Run(ctx, s.program("pg_ctl"), "start", "-D", "data", "-l", "log", "-w", "-t", "60", "-s")
+	err := s.sup.Run(ctx, append(s.clockEnv(), s.program("pg_ctl"), "start", "-D", "data", "-l", "log", "-w", "-t", "60", "-s")...)
 	if err != nil {
 		return fmt.Errorf("%w\nserver log:\n%s", err, s.Log())
 	}
