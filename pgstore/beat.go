@@ -52,10 +52,16 @@ func (s *Store) beat(ctx context.Context, r *relay, info outbox.RelayInfo, known
 	if err != nil {
 		return orders, false, err
 	}
+	sent := time.Now()
 	calls := []call{{s.sql.beat, args, func(rows pgx.Rows) error {
 		var now int64
-		err := rows.Scan(&alive, &r.ahead, &now)
+		var ahead []byte
+		if err := rows.Scan(&alive, &ahead, &now); err != nil {
+			return err
+		}
 		orders.Now = time.UnixMicro(now)
+		s.clock.see(orders.Now, time.Since(sent))
+		r.ahead, err = r.ahead.see(ahead, time.Now())
 		return err
 	}}}
 	if info.Beat == 0 {
@@ -95,12 +101,12 @@ func (s *Store) beatArgs(r *relay, info outbox.RelayInfo, known []outbox.Token) 
 	if info.Counters == nil {
 		counters = []byte("{}")
 	}
-	var ahead any
-	if r.ahead != nil {
-		ahead = string(r.ahead)
+	lapsed, err := r.ahead.lapsed(time.Now())
+	if err != nil {
+		return nil, err
 	}
 	streaming, stream := s.stream.report()
-	return []any{info.ID, info.Beat, info.Lease, orEmpty(known), info.Stopping, string(counters), string(faultsJSON), ahead,
+	return []any{info.ID, info.Beat, info.Lease, orEmpty(known), info.Stopping, string(counters), string(faultsJSON), lapsed,
 		s.cfg.Notify != NotifyOff, info.Host, info.PID, info.Version, s.cfg.Engine.String(), string(lanesJSON), s.settings(info.Settings), info.Samples,
 		streaming, stream}, nil
 }

@@ -10,12 +10,14 @@ import (
 	"github.com/outboxrelay/outbox"
 )
 
-// Maintain removes dedup keys that block nothing any more, and looks after the archive; see outbox.Store.
+// Maintain removes dedup keys that block nothing any more, looks after the archive, and after retries when the database's clock was put back;
+// see outbox.Store.
 func (s *Store) Maintain(ctx context.Context, q outbox.MaintainQuery) (report outbox.MaintainReport, err error) {
 	report, dedupErr := s.expireDedup(ctx, q)
+	clockErr := s.followClock(ctx)
 	expired, more, err := s.maintainArchive(ctx, q)
 	report.ArchiveExpired, report.More = expired, report.More || more
-	if err := errors.Join(dedupErr, err); err != nil {
+	if err := errors.Join(dedupErr, clockErr, err); err != nil {
 		return report, s.explain("maintain", err)
 	}
 	return report, nil

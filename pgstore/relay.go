@@ -28,7 +28,7 @@ type relay struct {
 
 	beat      sync.Mutex // held during a heartbeat
 	conn      *pgx.Conn  // of the heartbeat
-	ahead     []byte     // relays whose lease was too far ahead at the last heartbeat
+	ahead     sightings  // at the last heartbeat
 	forgotten bool       // makes no connection any more
 }
 

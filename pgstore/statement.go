@@ -26,7 +26,7 @@ type statements struct {
 	belowMark                             statement
 	settleDelivered, settle, hasEnded     statement
 	beat, holders                         statement
-	expireDedup, notify, wake             statement
+	expireDedup, retryAhead, notify, wake statement
 	setArchive, addPartition              statement
 	dropPartition, expireArchive          statement
 	redrive, retry, discard, discardHeld  statement
@@ -76,6 +76,7 @@ func newStatements(schema string) (*statements, error) {
 			text, integer, text, text, jsonb, text, boolean, boolean, jsonb}},
 		{&s.holders, "holders", []uint32{uuid}},
 		{&s.expireDedup, "expire_dedup", []uint32{bigint}},
+		{&s.retryAhead, "retry_ahead", nil},
 		{&s.setArchive, "set_archive", []uint32{text}},
 		{&s.addPartition, "add_partition", []uint32{timestamp, text}},
 		{&s.dropPartition, "drop_partition", []uint32{timestamp, interval_}},

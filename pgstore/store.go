@@ -98,6 +98,7 @@ type Store struct {
 	stream      *stream
 	waker       *waker
 	upkeep      upkeep
+	clock       clock
 	connections atomic.Int64 // that claims have used
 	within      sync.Map     // *pgx.Conn of each InTx under way: *atomic.Bool, whether it has published
 
@@ -164,6 +165,7 @@ func New(pool *pgxpool.Pool, cfg *Config) (*Store, error) {
 	}
 	s := &Store{Publisher: publisher, pool: pool, cfg: c, sql: sql, settleTxSQL: render(uncommented(settleTxSQL), c.Schema), log: log, signal: newSignal(),
 		relays: map[outbox.ID]*relay{}}
+	s.clock.began = time.Now()
 	s.stream = &stream{store: s, turn: make(chan struct{}, 1)}
 	s.waker = newWaker(s.wakeRelays, log)
 	return s, nil

@@ -13,7 +13,7 @@ type sighting struct {
 
 // lapseAhead ends leases that a step of the clock has made endless: when the clock is put back, the lease of a relay that has
 // died lies ahead by as much as that. A lease further ahead than twice its length is not believed. Its relay has lapsed when it
-// sends no heartbeat for two thirds of the lease, by this process's own clock: at the latest after a third it would.
+// sends no heartbeat for as long as the lease, by this process's own clock: it then takes its lease to be over, whatever kept it.
 func (s *Store) lapseAhead(t *tx, watcher string) error {
 	seen := map[string]sighting{}
 	lapsed := map[string]int64{}
@@ -27,7 +27,7 @@ func (s *Store) lapseAhead(t *tx, watcher string) error {
 		switch {
 		case !known || before.beat != beat:
 			seen[id] = sighting{beat, time.Now()}
-		case time.Since(before.at) < duration(lease)*2/3:
+		case time.Since(before.at) < duration(lease):
 			seen[id] = before
 		default:
 			lapsed[id] = beat

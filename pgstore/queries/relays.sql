@@ -1,5 +1,5 @@
 select r.id, r.host, r.pid, r.version, r.engine, r.streaming, r.settings_digest, r.lease_until > clock_timestamp(), r.started_at,
-       (extract(epoch from clock_timestamp() - r.seen_at) * 1000000)::bigint,
+       greatest((extract(epoch from clock_timestamp() - r.seen_at) * 1000000)::bigint, 0), -- the clock may have been put back
        (extract(epoch from r.lease_until - clock_timestamp()) * 1000000)::bigint,
        r.destinations::text, r.faults::text, r.counters::text,
        coalesce((select jsonb_object_agg(c.destination, c.n) from (

@@ -43,6 +43,7 @@ with held as materialized (
 select c.ready, (select count(*) from held), w.n, w.retrying, d.n,
        pg_stat_get_live_tuples('outbox.message'::regclass) - c.held,
        pg_stat_get_live_tuples('outbox.waiting'::regclass), pg_stat_get_live_tuples('outbox.dead'::regclass),
-       coalesce((extract(epoch from clock_timestamp() - least(
+       -- Not below zero: the clock may have been put back.
+       greatest((extract(epoch from clock_timestamp() - least(
            coalesce(e.ready, case when c.ready > $1::bigint then b.published_at end), e.due)) * 1000000)::bigint, 0)
 from counts c, waiting w, dead d, eligible e, behind b

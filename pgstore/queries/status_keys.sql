@@ -1,5 +1,6 @@
 -- How many keys a message holds that failed or is dead, and for how long the longest one; from the indexes of what holds
--- keys, up to 100,000 of each. A topic that is delivered without order, or by nobody, holds nothing.
+-- keys, up to 100,000 of each. A topic that is delivered without order, or by nobody, holds nothing. The time is not below zero:
+-- the clock may have been put back.
 with lanes as materialized (
     select l.value ->> 'take' as take, l.value ->> 'free' as free
     from outbox.relay r cross join lateral jsonb_each(r.destinations) l
@@ -18,6 +19,6 @@ with lanes as materialized (
        or exists (select from lanes l where t.topic ~ l.take and (l.free is null or t.topic !~ l.free))
 )
 select count(distinct h.key), (select count(*) from held),
-       coalesce((extract(epoch from clock_timestamp() - min(h.since)) * 1000000)::bigint, 0)
+       greatest((extract(epoch from clock_timestamp() - min(h.since)) * 1000000)::bigint, 0)
 from held h
 where h.topic in (select o.topic from ordered o)

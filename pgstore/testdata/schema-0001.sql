@@ -1,5 +1,5 @@
 -- made by go test ./pgstore -run TestRecordedSchema -record-schema
--- migrations: 6fc3c244c778e111443f185501a7972d48e60cc60ab4862c9b850457fd1202ad
+-- migrations: 70e5899a286a794ed7904817098cf6f80360f3d4e2fec9bc9dd140a6dcf838b6
 --
 -- PostgreSQL database dump
 --
@@ -242,7 +242,7 @@ begin
 
     delete from "outbox".relay r
     where r.id <> p_relay and r.lease_until > v_now + 2 * r.lease and (p_ahead ->> r.id::text)::bigint = r.beat;
-    select jsonb_object_agg(r.id, r.beat) into ahead
+    select jsonb_object_agg(r.id, jsonb_build_array(r.beat, (extract(epoch from r.lease) * 1000000)::bigint)) into ahead
     from "outbox".relay r where r.id <> p_relay and r.lease_until > v_now + 2 * r.lease;
 end
 $$;
@@ -4140,89 +4140,89 @@ ALTER TABLE ONLY outbox.archive ATTACH PARTITION outbox.archive_default DEFAULT;
 -- Data for Name: archive_default; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.archive_default VALUES (15, '01a22c87-807a-7622-9fac-163027105378', 'up.kept', 'up.kept', '\x6b6570742031', '{"Label": "kept 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.482533+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 12:56:47.615536+00');
-INSERT INTO outbox.archive_default VALUES (16, '01a22c87-807a-7c71-a140-6daab2b1e79b', 'up.kept', 'up.kept', '\x6b6570742032', '{"Label": "kept 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.482876+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 12:56:47.615536+00');
+INSERT INTO outbox.archive_default VALUES (15, '01a22d18-2c45-71d8-8503-d7f3249b47d5', 'up.kept', 'up.kept', '\x6b6570742031', '{"Label": "kept 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.645168+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 15:34:49.491539+00');
+INSERT INTO outbox.archive_default VALUES (16, '01a22d18-2c45-76aa-864e-08d7e8810a87', 'up.kept', 'up.kept', '\x6b6570742032', '{"Label": "kept 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.64551+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 15:34:49.491539+00');
 
 
 --
 -- Data for Name: claim; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.claim OVERRIDING SYSTEM VALUE VALUES (1, '01a22c87-8084-7c3a-bd12-eb93c569ebef', '01a22c87-807b-70fe-a243-6323f31d26df', 1, 'lane', '{5,6}', '{1318119338,1318119338}', 17, 0, '2026-11-30 12:56:47.499093+00');
+INSERT INTO outbox.claim OVERRIDING SYSTEM VALUE VALUES (1, '01a22d18-2caa-7ed6-85fa-6f3264f5dc6c', '01a22d18-2c45-7a42-a0e5-719b718caa49', 1, 'lane', '{5,6}', '{1318119338,1318119338}', 17, 0, '2026-11-30 15:34:48.788541+00');
 
 
 --
 -- Data for Name: control; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.control VALUES ('topic', 'up.paused', 'recorded', 'test', '2026-11-30 12:56:47.619024+00');
+INSERT INTO outbox.control VALUES ('topic', 'up.paused', 'recorded', 'test', '2026-11-30 15:34:49.524829+00');
 
 
 --
 -- Data for Name: dead; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.dead VALUES (10, '01a22c87-8078-7ce7-a5b7-8fd4b2457827', 'up.dead', NULL, '\x646561642031', '{"Label": "dead 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.48092+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 12:56:47.5837+00', '2026-11-30 12:56:47.5837+00', 'error', 'as recorded', '2026-11-30 12:56:47.5837+00');
-INSERT INTO outbox.dead VALUES (11, '01a22c87-8079-7512-8bb2-5dad73b4026a', 'up.dead', NULL, '\x646561642032', '{"Label": "dead 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.481399+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 12:56:47.5837+00', '2026-11-30 12:56:47.5837+00', 'error', 'as recorded', '2026-11-30 12:56:47.5837+00');
-INSERT INTO outbox.dead VALUES (12, '01a22c87-8079-795c-a9fd-e0b58982342c', 'up.parked', 'up.parked', '\x7061726b65642031', '{"Label": "parked 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.481672+00', 0, 3, 0, true, NULL, NULL, '2026-11-30 12:56:47.598976+00', '2026-11-30 12:56:47.598976+00', 'error', 'as recorded', '2026-11-30 12:56:47.598976+00');
+INSERT INTO outbox.dead VALUES (10, '01a22d18-2c42-759d-90fd-cc03f737d76f', 'up.dead', NULL, '\x646561642031', '{"Label": "dead 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.642535+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 15:34:49.251963+00', '2026-11-30 15:34:49.251963+00', 'error', 'as recorded', '2026-11-30 15:34:49.251963+00');
+INSERT INTO outbox.dead VALUES (11, '01a22d18-2c43-74e1-8c26-3ef3fc9b67bb', 'up.dead', NULL, '\x646561642032', '{"Label": "dead 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.643501+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 15:34:49.251963+00', '2026-11-30 15:34:49.251963+00', 'error', 'as recorded', '2026-11-30 15:34:49.251963+00');
+INSERT INTO outbox.dead VALUES (12, '01a22d18-2c43-7f2f-b3f7-e8a32216f92c', 'up.parked', 'up.parked', '\x7061726b65642031', '{"Label": "parked 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.64414+00', 0, 3, 0, true, NULL, NULL, '2026-11-30 15:34:49.358285+00', '2026-11-30 15:34:49.358285+00', 'error', 'as recorded', '2026-11-30 15:34:49.358285+00');
 
 
 --
 -- Data for Name: dedup; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.dedup VALUES ('up.ready', 'once', '01a22c87-8072-7896-b341-0ce943c857be', 4, '2026-11-30 12:56:47.47663+00');
+INSERT INTO outbox.dedup VALUES ('up.ready', 'once', '01a22d18-2c39-794d-81dd-09d29235d7b1', 4, '2026-11-30 15:34:48.635418+00');
 
 
 --
 -- Data for Name: message; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.message VALUES (1, '01a22c87-8066-7e79-b0ac-b3a0caf5cd9d', 'up.ready', 'up.ready', '\x72656164792031', '{"Label": "ready 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.46469+00');
-INSERT INTO outbox.message VALUES (2, '01a22c87-806d-7d39-89fd-ed145c82b333', 'up.ready', 'up.ready', '\x72656164792032', '{"Label": "ready 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.470124+00');
-INSERT INTO outbox.message VALUES (3, '01a22c87-8071-7c9b-a8fa-7aab9c2addd5', 'up.ready', 'up.ready', '\x72656164792033', '{"Label": "ready 3"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.473995+00');
-INSERT INTO outbox.message VALUES (4, '01a22c87-8072-7896-b341-0ce943c857be', 'up.ready', NULL, '\x72656164792034', '{"Label": "ready 4", "content-type": "text/plain"}', 'once', 7, '01:00:00', NULL, '2026-11-30 12:56:47.47707+00');
-INSERT INTO outbox.message VALUES (5, '01a22c87-8075-7cec-b7eb-6b004a99f62a', 'up.flight', 'up.flight', '\x666c696768742031', '{"Label": "flight 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.477978+00');
-INSERT INTO outbox.message VALUES (6, '01a22c87-8076-76c6-891f-4a93d84cdae1', 'up.flight', 'up.flight', '\x666c696768742032', '{"Label": "flight 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.478567+00');
-INSERT INTO outbox.message VALUES (8, '01a22c87-8077-73b0-83c8-fe462747cc78', 'up.retry', 'up.retry', '\x72657472792032', '{"Label": "retry 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.479306+00');
-INSERT INTO outbox.message VALUES (13, '01a22c87-8079-7d69-a083-d958203e8631', 'up.parked', 'up.parked', '\x7061726b65642032', '{"Label": "parked 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.48194+00');
-INSERT INTO outbox.message VALUES (14, '01a22c87-807a-7224-81c5-40a0cb31c2ee', 'up.paused', 'up.paused', '\x7061757365642031', '{"Label": "paused 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.48219+00');
+INSERT INTO outbox.message VALUES (1, '01a22d18-2c33-79e2-946a-98b85331f43a', 'up.ready', 'up.ready', '\x72656164792031', '{"Label": "ready 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.629382+00');
+INSERT INTO outbox.message VALUES (2, '01a22d18-2c38-7862-b275-0f7f91fdb671', 'up.ready', 'up.ready', '\x72656164792032', '{"Label": "ready 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.632739+00');
+INSERT INTO outbox.message VALUES (3, '01a22d18-2c39-71e4-92a0-ce3dfea78055', 'up.ready', 'up.ready', '\x72656164792033', '{"Label": "ready 3"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.633273+00');
+INSERT INTO outbox.message VALUES (4, '01a22d18-2c39-794d-81dd-09d29235d7b1', 'up.ready', NULL, '\x72656164792034', '{"Label": "ready 4", "content-type": "text/plain"}', 'once', 7, '01:00:00', NULL, '2026-11-30 15:34:48.635816+00');
+INSERT INTO outbox.message VALUES (5, '01a22d18-2c3e-77fc-8196-57f9c633925c', 'up.flight', 'up.flight', '\x666c696768742031', '{"Label": "flight 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.638725+00');
+INSERT INTO outbox.message VALUES (6, '01a22d18-2c3f-74c2-853e-2aa39dbfd05c', 'up.flight', 'up.flight', '\x666c696768742032', '{"Label": "flight 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.639436+00');
+INSERT INTO outbox.message VALUES (8, '01a22d18-2c40-72a5-bea3-631a015dba92', 'up.retry', 'up.retry', '\x72657472792032', '{"Label": "retry 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.640267+00');
+INSERT INTO outbox.message VALUES (13, '01a22d18-2c44-771c-a385-c2cae53148e6', 'up.parked', 'up.parked', '\x7061726b65642032', '{"Label": "parked 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.644552+00');
+INSERT INTO outbox.message VALUES (14, '01a22d18-2c44-7c81-8724-2a8631e81aaf', 'up.paused', 'up.paused', '\x7061757365642031', '{"Label": "paused 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.644898+00');
 
 
 --
 -- Data for Name: migration; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.migration VALUES (1, 'core', '2026-11-30 12:56:41.889342+00', 1);
+INSERT INTO outbox.migration VALUES (1, 'core', '2026-11-30 15:34:48.360358+00', 1);
 
 
 --
 -- Data for Name: operation; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.operation OVERRIDING SYSTEM VALUE VALUES (1, 'pause', '{"topic": "up.paused"}', NULL, NULL, 'done', 'test', 'recorded', '{"changed": 1}', '2026-11-30 12:56:47.619398+00', '2026-11-30 12:56:47.619398+00');
+INSERT INTO outbox.operation OVERRIDING SYSTEM VALUE VALUES (1, 'pause', '{"topic": "up.paused"}', NULL, NULL, 'done', 'test', 'recorded', '{"changed": 1}', '2026-11-30 15:34:49.525326+00', '2026-11-30 15:34:49.525326+00');
 
 
 --
 -- Data for Name: relay; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.relay VALUES ('01a22c87-807b-70fe-a243-6323f31d26df', '2026-11-30 12:57:47.489103+00', '00:01:00', 1, false, '{}', false, 'test', 0, 'test', 'poll', '{"lane": {"free": null, "take": "^(?:up\\.flight)$", "topics": [{"in": true, "pattern": "up.flight"}], "unordered": []}}', '{}', '{}', '', '2026-11-30 12:56:47.490947+00', '2026-11-30 12:56:47.489103+00');
+INSERT INTO outbox.relay VALUES ('01a22d18-2c45-7a42-a0e5-719b718caa49', '2026-11-30 15:35:48.69715+00', '00:01:00', 1, false, '{}', false, 'test', 0, 'test', 'poll', '{"lane": {"free": null, "take": "^(?:up\\.flight)$", "topics": [{"in": true, "pattern": "up.flight"}], "unordered": []}}', '{}', '{}', '', '2026-11-30 15:34:48.717508+00', '2026-11-30 15:34:48.69715+00');
 
 
 --
 -- Data for Name: setting; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.setting VALUES ('home', '7713911786142653404/16384/16396');
+INSERT INTO outbox.setting VALUES ('home', '7713973082847956653/16384/16396');
 
 
 --
 -- Data for Name: waiting; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.waiting VALUES (9, '01a22c87-8077-77e0-b650-9c9bef9b8723', 'up.later', 'up.later', '\x6c617465722031', '{"Label": "later 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.479772+00', 0, 0, 0, false, NULL, '2026-11-30 13:56:47.479772+00', NULL, NULL, NULL, NULL);
-INSERT INTO outbox.waiting VALUES (7, '01a22c87-8076-7dca-a92d-19eb863a2c85', 'up.retry', 'up.retry', '\x72657472792031', '{"Label": "retry 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.47901+00', 0, 1, 0, true, NULL, '2026-11-30 13:56:47.555146+00', '2026-11-30 12:56:47.555146+00', '2026-11-30 12:56:47.555146+00', 'error', 'as recorded');
+INSERT INTO outbox.waiting VALUES (9, '01a22d18-2c40-797a-a878-7416b2ba4a73', 'up.later', 'up.later', '\x6c617465722031', '{"Label": "later 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.641001+00', 0, 0, 0, false, NULL, '2026-11-30 16:34:48.641001+00', NULL, NULL, NULL, NULL);
+INSERT INTO outbox.waiting VALUES (7, '01a22d18-2c3f-7bf3-aa40-5b7367dd2e4c', 'up.retry', 'up.retry', '\x72657472792031', '{"Label": "retry 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.639897+00', 0, 1, 0, true, NULL, '2026-11-30 16:34:49.126403+00', '2026-11-30 15:34:49.126403+00', '2026-11-30 15:34:49.126403+00', 'error', 'as recorded');
 
 
 --

@@ -3,8 +3,9 @@
 -- previous heartbeat and is not named now was lost with its answer, and would be renewed for ever. A request that
 -- was overtaken on its way names too little and changes nothing.
 --
--- p_ahead are relays, with their beat, that the caller has seen before with a lease further ahead than twice
--- its length (the clock was stepped back): when they have not moved since, they have lapsed.
+-- p_ahead are relays, with their beat, that the caller has seen with a lease further ahead than twice its length
+-- (the clock was stepped back), for as long as a lease: when they have not moved since, they have lapsed. A lease that is
+-- believed is not longer than that.
 create function outbox.beat(
     p_relay    uuid,
     p_beat     bigint,    -- counts the relay's requests; 0 registers
@@ -19,7 +20,7 @@ create function outbox.beat(
     p_samples  boolean,
     p_streaming boolean, p_stream jsonb,
     out alive boolean,
-    out ahead jsonb,
+    out ahead jsonb,         -- relays to watch: {"relay": [beat, microseconds of its lease]}
     out now   timestamptz
 )
 language plpgsql volatile
@@ -67,7 +68,7 @@ begin
 
     delete from outbox.relay r
     where r.id <> p_relay and r.lease_until > v_now + 2 * r.lease and (p_ahead ->> r.id::text)::bigint = r.beat;
-    select jsonb_object_agg(r.id, r.beat) into ahead
+    select jsonb_object_agg(r.id, jsonb_build_array(r.beat, (extract(epoch from r.lease) * 1000000)::bigint)) into ahead
     from outbox.relay r where r.id <> p_relay and r.lease_until > v_now + 2 * r.lease;
 end
 $$;
