@@ -34,7 +34,8 @@ type Config struct {
 	// 1 ms to 1 h.
 	PollInterval time.Duration
 	// Lease is how long the relay's claims outlive its last heartbeat, which comes every third of it. Shorter
-	// hands the messages of a dead relay over sooner; longer bears longer pauses of process and database.
+	// hands the messages of a dead relay over sooner; longer bears longer pauses of process and database. The store has
+	// to answer a heartbeat within a third of it.
 	// Default 30 s, 1 s to 10 min.
 	Lease time.Duration
 	// DrainTimeout is how long a stopping relay waits for running handlers before it cancels them. Keep it

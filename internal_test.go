@@ -15,6 +15,7 @@ func TestLeaseSuspended(t *testing.T) {
 	r := &running{Relay: &Relay{cfg: Config{Lease: 30 * time.Second}}, base: t.Context(), began: now}
 	s := newSession(r)
 	s.extend(now)
+	s.begin()
 	defer s.close()
 	if !s.valid(now.Add(26 * time.Second)) {
 		t.Error("the lease is over too early")

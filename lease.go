@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -16,12 +17,19 @@ const (
 	beatsPerLease = 3
 	// maxCallTimeout bounds every call of the store.
 	maxCallTimeout = 10 * time.Second
+	// minCallTimeout is what a call may take however short the lease is.
+	minCallTimeout = 3 * time.Second
+	// longWait is how long a heartbeat is waited for, when there would be no time for another.
+	longWait = 2 * time.Second
+	// registerTries is how many heartbeats a session may take to begin.
+	registerTries = 3
 )
 
-// callTimeout is the deadline of a call of the store: a call that takes longer than a heartbeat's distance is
-// of no use.
+// callTimeout is the deadline of a call of the store that is not a heartbeat. Only the lease ends the claims of a relay, and heartbeats go
+// on beside the call: one that takes longer than a short lease is of use if the lease has lasted, and refused if not. A
+// deadline that a busy store cannot keep would make it do everything in vain (docs/adr/0008-deadlines.md).
 func callTimeout(lease time.Duration) time.Duration {
-	return min(lease/beatsPerLease, maxCallTimeout)
+	return min(max(lease/beatsPerLease, minCallTimeout), maxCallTimeout)
 }
 
 // session is one registration of the relay: an id with a lease. When the lease is lost the session ends and
@@ -101,18 +109,20 @@ func (s *session) left(now time.Time) time.Duration {
 	return max(min(mono, time.Duration(s.wallUntil.Load()-now.UnixNano())), 0)
 }
 
+// length is how long the lease lasts from a heartbeat on.
+func (s *session) length() time.Duration { return s.r.cfg.Lease * 9 / 10 }
+
 // extend takes the lease to last from before the request that extended it.
 func (s *session) extend(sent time.Time) {
-	length := s.r.cfg.Lease * 9 / 10
-	s.monoUntil.Store(int64(sent.Sub(s.r.began) + length))
-	s.wallUntil.Store(sent.UnixNano() + int64(length))
-	left := length - time.Since(sent)
-	if s.expiry == nil {
-		s.expiry = time.AfterFunc(left, s.expired)
-	} else {
-		s.expiry.Reset(left)
+	s.monoUntil.Store(int64(sent.Sub(s.r.began) + s.length()))
+	s.wallUntil.Store(sent.UnixNano() + int64(s.length()))
+	if s.expiry != nil {
+		s.expiry.Reset(s.length() - time.Since(sent))
 	}
 }
+
+// begin watches the end of the lease from now on.
+func (s *session) begin() { s.expiry = time.AfterFunc(s.left(time.Now()), s.expired) }
 
 func (s *session) expired() {
 	if !s.valid(time.Now()) { // a timer that was reset too late
@@ -121,6 +131,15 @@ func (s *session) expired() {
 }
 
 func (s *session) callTimeout() time.Duration { return callTimeout(s.r.cfg.Lease) }
+
+// beatTimeout is the deadline of a heartbeat: soon enough for another one, over another connection, before the lease ends. A short lease has no
+// time for that, so that all that is left is waited for. Before the session begins, and when it ends, there is nothing to be lost.
+func (s *session) beatTimeout(stopping bool) time.Duration {
+	if s.expiry == nil || stopping {
+		return s.callTimeout()
+	}
+	return max(min(s.r.cfg.Lease/beatsPerLease, maxCallTimeout), min(s.left(time.Now()), longWait))
+}
 
 // sleep waits, unless the session stops.
 func (s *session) sleep(d time.Duration) { sleep(s.waits, d) }
@@ -163,9 +182,17 @@ func (s *session) beatTwice() {
 	s.beatSoon()
 }
 
-// register is the first heartbeat.
+// register is the first heartbeat. It may take as long as a connection takes to be made, and the lease counts from before. If too little is left
+// then, another one extends it.
 func (s *session) register(ctx context.Context) (Orders, error) {
-	return s.send(ctx, false)
+	orders, err := s.send(ctx, false)
+	for tries := 1; err == nil && s.left(time.Now()) < s.length()*2/3; tries++ {
+		if tries == registerTries {
+			return orders, fmt.Errorf("heartbeats take more than a third of the lease, %v: make it longer", s.r.cfg.Lease)
+		}
+		_, err = s.send(ctx, false)
+	}
+	return orders, err
 }
 
 // send is one heartbeat.
@@ -176,7 +203,7 @@ func (s *session) send(ctx context.Context, stopping bool) (Orders, error) {
 	s.beat++
 	s.mu.Unlock()
 	info.Stopping = stopping
-	ctx, cancel := context.WithTimeout(ctx, s.callTimeout())
+	ctx, cancel := context.WithTimeout(ctx, s.beatTimeout(stopping))
 	defer cancel()
 	sent := time.Now()
 	end := s.r.calls.begin("heartbeat")

@@ -268,6 +268,7 @@ func (r *running) register(ctx context.Context) (*session, error) {
 		orders, err := r.tryRegister(ctx, s)
 		if err == nil {
 			r.storeWorks("register")
+			s.begin()
 			r.session.Store(s)
 			r.log.Info("relay registered", "relay", s.id.String(), "host", r.cfg.Host, "lease", r.cfg.Lease.String())
 			r.logHolders(orders.Holders, time.Now())

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -99,7 +98,8 @@ func (s *Store) claimOnce(ctx context.Context, q outbox.ClaimQuery, p probe, que
 			s.learn(known, answer)
 			return err
 		}}
-		groups := [][]call{s.transactionWithin(claimLockDeadline(ctx), claim)}
+		statements, locks := claimDeadlines(ctx)
+		groups := [][]call{s.transactionUntil(statements, locks, claim)}
 		if !p.following {
 			groups = append(groups, []call{s.fetchCall(q, &fetched, nil)})
 		}
@@ -160,15 +160,16 @@ func lifeOrNull(d time.Duration) any {
 	return d
 }
 
-// claimLockDeadline ends the wait for the claim lock well before the call: only then is it known who holds it.
-func claimLockDeadline(ctx context.Context) string {
+// claimDeadlines end the claim on the server with its call: what nobody waits for any more must not keep others from the lock. They end the
+// wait for the lock well before: only then is it known who holds it.
+func claimDeadlines(ctx context.Context) (statements, locks string) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
-		return lockDeadline
+		return statementDeadline, lockDeadline
 	}
-	const longest = 2 * time.Second
-	wait := min(max(time.Until(deadline)/3, 10*time.Millisecond), longest)
-	return strconv.FormatInt(wait.Milliseconds(), 10)
+	const shortest, longest = 10 * time.Millisecond, 2 * time.Second
+	left := max(time.Until(deadline), shortest)
+	return milliseconds(left), milliseconds(min(max(left/3, shortest), longest))
 }
 
 func closedTopics(closed outbox.TopicSet) (any, error) {

@@ -196,9 +196,14 @@ func (s *Store) transaction(calls ...call) []call {
 
 // transactionWithin is transaction with another deadline for locks.
 func (s *Store) transactionWithin(locks string, calls ...call) []call {
+	return s.transactionUntil(statementDeadline, locks, calls...)
+}
+
+// transactionUntil is transaction with other deadlines for statements and locks.
+func (s *Store) transactionUntil(statements, locks string, calls ...call) []call {
 	group := make([]call, 0, len(calls)+3)
 	group = append(group, call{statement: s.sql.begin},
-		call{statement: s.sql.deadlines, args: []any{statementDeadline, locks}})
+		call{statement: s.sql.deadlines, args: []any{statements, locks}})
 	group = append(group, calls...)
 	return append(group, call{statement: s.sql.commit})
 }

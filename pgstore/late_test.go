@@ -3,13 +3,16 @@ package pgstore
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/outboxrelay/outbox"
 	"github.com/outboxrelay/outbox/internal/faultnet"
+	"github.com/outboxrelay/outbox/outboxtest"
 )
 
 // TestLateServer: behind a slow network, a first heartbeat and a first claim, with all that a new connection has to do, take
@@ -55,5 +58,39 @@ func TestLateServer(t *testing.T) {
 		}
 		t.Logf("%s took %.1f ways", what, time.Since(began).Seconds()/(2*delay).Seconds())
 		cancel()
+	}
+}
+
+// TestShortLeaseOnALateServer: where a new connection takes longer than a third of the lease, and so does a claim that has to make one, a relay
+// delivers: only its heartbeats have to be in time.
+func TestShortLeaseOnALateServer(t *testing.T) {
+	t.Parallel()
+	url := migratedDatabase(t)
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := fmt.Sprintf("%s:%d", cfg.Host, cfg.Port)
+	proxy, err := faultnet.Start(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { proxy.Close() })
+	proxy.Delay(60 * time.Millisecond)
+	insert(t, connect(t, url), "late", 20, 0)
+	store := newStore(t, strings.Replace(url, addr, proxy.Addr(), 1), &Config{Logger: slog.New(slog.DiscardHandler)})
+	sink := &outboxtest.Recorder{}
+	relay, err := outbox.NewRelay(store, outbox.To(sink), &outbox.Config{Lease: time.Second, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- relay.Run(ctx) }()
+	waitUntil(t, "everything is delivered", func() bool { return len(sink.Deliveries()) >= 20 })
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
