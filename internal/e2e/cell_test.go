@@ -54,7 +54,8 @@ type cell struct {
 	server     *pgdev.Server
 	standby    *pgdev.Server // nil: there is none
 	direct     string        // the database's URL, as the test itself uses it
-	pooled     string        // the same through a pooler; empty: there is none
+	pooler     *pgbouncerdev.Server
+	pooled     string // the database's URL through it; empty: there is none
 	db         *database
 	operator   *pgstore.Store  // nil: none was needed yet
 	target     target          // nil: the handler
@@ -107,8 +108,8 @@ func (c *cell) runAll() (measured, error) {
 // openDatabase makes the database, on the server that the fault needs.
 func (c *cell) openDatabase() {
 	c.t.Helper()
-	if c.needs == standby || c.needs == alone {
-		c.server = pgtest.Server(c.t, pgdev.Config{})
+	if c.needs == standby || c.needs == alone || c.needs == clock {
+		c.server = pgtest.Server(c.t, pgdev.Config{SetClock: c.needs == clock})
 	}
 	name, err := c.server.Cluster().CreateFrom(c.t.Context(), "migrated", migrate)
 	c.must(err)
@@ -161,7 +162,7 @@ func (c *cell) openPooler(name string) {
 			c.t.Error(err)
 		}
 	})
-	c.pooled = p.URL(name) + "&default_query_exec_mode=exec"
+	c.pooler, c.pooled = p, p.URL(name)+"&default_query_exec_mode=exec"
 }
 
 // start starts two relays and the publisher, and waits until messages go from the one to the other.

@@ -30,6 +30,16 @@ func suspendRelay(c *cell) {
 	c.awaitRelays(len(c.fleet))
 }
 
+// restartPooler kills the pooler, with all connections through it.
+func restartPooler(c *cell) {
+	for range again {
+		c.awaitInFlight(c.victim())
+		c.mayRepeat(len(c.fleet))
+		c.must(c.pooler.Restart(c.t.Context()))
+		c.proceed()
+	}
+}
+
 // connections are the conditions by which the server's list of activities tells them apart. A relay's work is done by its
 // pool and its heartbeats.
 var connections = map[string]string{

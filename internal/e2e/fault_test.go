@@ -35,6 +35,7 @@ const (
 	alone        // a server of its own
 	pooler       // PgBouncer in transaction mode
 	archive      // what has ended is kept
+	clock        // a server of its own, whose clock can be set
 )
 
 // faults is the table. What every fault does is told by its function.
@@ -52,6 +53,11 @@ var faults = []fault{
 	{name: "database hangs past the lease", play: hangDatabase},
 	{name: "failover to a standby", orders: true, needs: standby, last: true, briefly: "wal/handler/skip", play: failOver},
 	{name: "restored from a backup", needs: alone, last: true, play: restore},
+
+	{name: "database clock steps forward past the lease", orders: true, needs: clock, briefly: "poll/handler/skip", play: stepForward},
+	{name: "database clock steps back half a minute", exact: true, needs: clock, play: stepBack},
+	{name: "database clock steps back ten minutes, a relay killed", orders: true, needs: clock, briefly: "wal/handler/skip", play: stepBackOnTheDead},
+	{name: "database clock steps back an hour, messages scheduled", needs: clock, play: stepBackBeforeScheduled},
 
 	{name: "relays' database links cut", needs: links, play: func(c *cell) { c.cut(c.databaseLinks) }},
 	{name: "a relay's database link half open", needs: links, briefly: "poll/JetStream/skip", play: halfOpenDatabase},
@@ -72,6 +78,7 @@ var faults = []fault{
 	{name: "prepared transaction held", exact: true, briefly: "wal/handler/skip", play: holdPrepared},
 	{name: "archive read for long", exact: true, needs: archive, play: readArchive},
 	{name: "PgBouncer in between, a relay killed", needs: pooler, play: killRelays},
+	{name: "PgBouncer killed and started again", needs: pooler, briefly: "poll/handler/skip", play: restartPooler},
 
 	{name: "broker restarted", in: place.brokered, play: restartBroker},
 	{name: "broker stopped", in: place.brokered, play: stopBroker},

@@ -30,6 +30,7 @@ var ErrTooOld = errors.New("PgBouncer before 1.21 loses prepared statements")
 // at the latest.
 type Server struct {
 	program program
+	cfg     Config
 	sup     *devservices.Supervisor
 	server  *url.URL
 	port    int
@@ -58,8 +59,8 @@ func start(ctx context.Context, serverURL string, cfg Config, freePort func() (i
 	if err != nil {
 		return nil, fmt.Errorf("start pgbouncer: %w", err)
 	}
-	s := &Server{program: program, sup: sup, server: server}
-	if err := s.listen(ctx, cfg, freePort); err != nil {
+	s := &Server{program: program, cfg: cfg, sup: sup, server: server}
+	if err := s.listen(ctx, freePort); err != nil {
 		return nil, errors.Join(fmt.Errorf("start pgbouncer: %w", err), sup.Close())
 	}
 	return s, nil
@@ -76,19 +77,43 @@ done
 kill -KILL "$pid"`
 
 // listen starts the pooler, on another port when the chosen one was taken meanwhile.
-func (s *Server) listen(ctx context.Context, cfg Config, freePort func() (int, error)) (err error) {
+func (s *Server) listen(ctx context.Context, freePort func() (int, error)) (err error) {
 	for range 5 {
 		if s.port, err = freePort(); err != nil {
 			return err
 		}
-		if err = s.start(ctx, cfg); err == nil || !strings.Contains(s.Log(), "in use") {
+		if err = s.start(ctx); err == nil || !strings.Contains(s.Log(), "in use") {
 			break
 		}
 	}
 	return err
 }
 
-func (s *Server) start(ctx context.Context, cfg Config) error {
+// Restart kills the pooler, which cuts all connections through it, and starts it again on the same port.
+func (s *Server) Restart(ctx context.Context) error {
+	if err := s.sup.Run(ctx, "sh", "-c", "kill -KILL $(cat pid)"); err != nil {
+		return fmt.Errorf("kill pgbouncer: %w", err)
+	}
+	// It would be taken for that of a pooler that runs while nobody has reaped the killed one.
+	if err := os.Remove(filepath.Join(s.sup.Dir, "pid")); err != nil {
+		return fmt.Errorf("restart pgbouncer: %w", err)
+	}
+	err := s.start(ctx)
+	for range 20 { // while the killed one still has the port
+		if err == nil || !strings.Contains(s.Log(), "in use") {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+		err = s.start(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("restart pgbouncer: %w", err)
+	}
+	return nil
+}
+
+func (s *Server) start(ctx context.Context) error {
+	cfg := s.cfg
 	if cfg.PreparedStatements > 0 && !s.program.keepsPreparedStatements() {
 		return fmt.Errorf("%w: %s", ErrTooOld, s.program.version)
 	}

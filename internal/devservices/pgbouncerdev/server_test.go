@@ -89,6 +89,23 @@ func TestClose(t *testing.T) {
 	}
 }
 
+// TestRestart: connections are cut, and new ones are made at the same place.
+func TestRestart(t *testing.T) {
+	url := postgres.Database(t)
+	s := pooler(t, url, Config{})
+	pooled := s.URL(database(t, url))
+	for range 2 {
+		conn := connect(t, pooled)
+		if err := s.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.Ping(t.Context()); err == nil {
+			t.Error("the connection is still there")
+		}
+		connect(t, pooled)
+	}
+}
+
 // TestPortTaken: a port that somebody else took in the meantime is given up for another.
 func TestPortTaken(t *testing.T) {
 	url := postgres.Database(t)
