@@ -1,5 +1,5 @@
 -- made by go test ./pgstore -run TestRecordedSchema -record-schema
--- migrations: 70e5899a286a794ed7904817098cf6f80360f3d4e2fec9bc9dd140a6dcf838b6
+-- migrations: 72d06bc81bbe08b01e4099a9585d64ac1c296b1a485ab4f5f90f4527a2a7ab00
 --
 -- PostgreSQL database dump
 --
@@ -2015,19 +2015,6 @@ COMMENT ON FUNCTION outbox.home() IS 'Which database the outbox is in. The setti
 
 
 --
--- Name: keys_without(bigint[], integer[], bigint[]); Type: FUNCTION; Schema: outbox; Owner: -
---
-
-CREATE FUNCTION outbox.keys_without(seqs bigint[], keys integer[], gone bigint[]) RETURNS integer[]
-    LANGUAGE sql IMMUTABLE
-    AS $$
-    select coalesce(array_agg(s.key order by s.n), '{}')
-    from unnest(seqs, keys) with ordinality s(seq, key, n)
-    where s.seq not in (select unnest(gone))
-$$;
-
-
---
 -- Name: lane_regexps(jsonb); Type: FUNCTION; Schema: outbox; Owner: -
 --
 
@@ -2900,19 +2887,6 @@ COMMENT ON FUNCTION outbox.seq_at(p_at timestamp with time zone) IS 'Internal: w
 
 
 --
--- Name: seqs_without(bigint[], bigint[]); Type: FUNCTION; Schema: outbox; Owner: -
---
-
-CREATE FUNCTION outbox.seqs_without(seqs bigint[], gone bigint[]) RETURNS bigint[]
-    LANGUAGE sql IMMUTABLE
-    AS $$
-    select coalesce(array_agg(s.seq order by s.n), '{}')
-    from unnest(seqs) with ordinality s(seq, n)
-    where s.seq not in (select unnest(gone))
-$$;
-
-
---
 -- Name: set_archive(text); Type: FUNCTION; Schema: outbox; Owner: -
 --
 
@@ -2999,17 +2973,19 @@ begin
            array_agg(r.seq) filter (where r.result = 'settled')
     into results, v_ended, v_moved, v_returned, v_gone
     from (
+        -- By hashed sets: a search of the claim's list for each message would take the square of it.
         select o.n, o.seq, o.kind, case
-                   when o.seq = any (c.seqs) then 'settled'
-                   when c.id is not null then 'before'
+                   when (o.claim, o.token, o.seq) in (
+                       select c.id, c.token, l.seq
+                       from "outbox".claim c, unnest(c.seqs) l(seq)
+                       where c.id = any (p_claims) and c.relay = p_relay) then 'settled'
+                   when (o.claim, o.token) in (
+                       select c.id, c.token from "outbox".claim c where c.id = any (p_claims) and c.relay = p_relay) then 'before'
                    when exists (select from "outbox".message m where m.seq = o.seq)
                      or exists (select from "outbox".waiting w where w.seq = o.seq) then 'fenced'
                    else 'before'
                end as result
         from unnest(p_claims, p_tokens, p_seqs, p_kinds) with ordinality o(claim, token, seq, kind, n)
-        left join lateral (
-            select c.id, c.seqs from "outbox".claim c where c.id = o.claim and c.token = o.token and c.relay = p_relay limit 1
-        ) c on true
     ) r;
     if v_gone is null then
         return;
@@ -3053,7 +3029,7 @@ begin
     end if;
 
     update "outbox".claim c
-    set seqs = "outbox".seqs_without(c.seqs, v_gone), keys = "outbox".keys_without(c.seqs, c.keys, v_gone)
+    set (seqs, keys) = (select w.seqs, w.keys from "outbox".without(c.seqs, c.keys, v_gone) w)
     where c.id = any (p_claims) and c.token = any (p_tokens) and c.relay = p_relay;
     delete from "outbox".claim c
     where c.id = any (p_claims) and c.token = any (p_tokens) and c.relay = p_relay and c.seqs = '{}';
@@ -3249,8 +3225,7 @@ CREATE FUNCTION outbox.take_over(lost bigint[], taken bigint[]) RETURNS void
     AS $$
 begin
     update "outbox".claim c
-    set seqs = "outbox".seqs_without(c.seqs, taken),
-        keys = "outbox".keys_without(c.seqs, c.keys, taken),
+    set (seqs, keys) = (select w.seqs, w.keys from "outbox".without(c.seqs, c.keys, taken) w),
         lapses = c.lapses + (c.relay is not null)::int,
         relay = null
     where c.id = any (lost) and c.seqs && taken;
@@ -3346,6 +3321,26 @@ $$;
 --
 
 COMMENT ON FUNCTION outbox.with_content_type(headers jsonb, content_type text) IS 'Internal: headers with the content type among them.';
+
+
+--
+-- Name: without(bigint[], integer[], bigint[]); Type: FUNCTION; Schema: outbox; Owner: -
+--
+
+CREATE FUNCTION outbox.without(seqs bigint[], keys integer[], gone bigint[]) RETURNS TABLE(seqs bigint[], keys integer[])
+    LANGUAGE sql IMMUTABLE
+    AS $_$
+    select coalesce(array_agg(l.seq order by l.n), '{}'), coalesce(array_agg(l.key order by l.n), '{}')
+    from unnest($1, $2) with ordinality l(seq, key, n)
+    where l.seq not in (select g.seq from unnest($3) g(seq))
+$_$;
+
+
+--
+-- Name: FUNCTION without(seqs bigint[], keys integer[], gone bigint[]); Type: COMMENT; Schema: outbox; Owner: -
+--
+
+COMMENT ON FUNCTION outbox.without(seqs bigint[], keys integer[], gone bigint[]) IS 'What is left of a claim''s lists.';
 
 
 SET default_tablespace = '';
@@ -4140,74 +4135,74 @@ ALTER TABLE ONLY outbox.archive ATTACH PARTITION outbox.archive_default DEFAULT;
 -- Data for Name: archive_default; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.archive_default VALUES (15, '01a22d18-2c45-71d8-8503-d7f3249b47d5', 'up.kept', 'up.kept', '\x6b6570742031', '{"Label": "kept 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.645168+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 15:34:49.491539+00');
-INSERT INTO outbox.archive_default VALUES (16, '01a22d18-2c45-76aa-864e-08d7e8810a87', 'up.kept', 'up.kept', '\x6b6570742032', '{"Label": "kept 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.64551+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 15:34:49.491539+00');
+INSERT INTO outbox.archive_default VALUES (15, '01a22d3b-99c3-7c6c-b47c-092b7124b16e', 'up.kept', 'up.kept', '\x6b6570742031', '{"Label": "kept 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.436005+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 16:13:31.711079+00');
+INSERT INTO outbox.archive_default VALUES (16, '01a22d3b-99ca-727e-b942-4811afd5e188', 'up.kept', 'up.kept', '\x6b6570742032', '{"Label": "kept 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.442301+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 16:13:31.711079+00');
 
 
 --
 -- Data for Name: claim; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.claim OVERRIDING SYSTEM VALUE VALUES (1, '01a22d18-2caa-7ed6-85fa-6f3264f5dc6c', '01a22d18-2c45-7a42-a0e5-719b718caa49', 1, 'lane', '{5,6}', '{1318119338,1318119338}', 17, 0, '2026-11-30 15:34:48.788541+00');
+INSERT INTO outbox.claim OVERRIDING SYSTEM VALUE VALUES (1, '01a22d3b-9a32-72a2-af53-346d745c6fda', '01a22d3b-99cb-7809-a2b7-ce70ea78a2a5', 1, 'lane', '{5,6}', '{1318119338,1318119338}', 17, 0, '2026-11-30 16:13:30.588065+00');
 
 
 --
 -- Data for Name: control; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.control VALUES ('topic', 'up.paused', 'recorded', 'test', '2026-11-30 15:34:49.524829+00');
+INSERT INTO outbox.control VALUES ('topic', 'up.paused', 'recorded', 'test', '2026-11-30 16:13:31.748017+00');
 
 
 --
 -- Data for Name: dead; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.dead VALUES (10, '01a22d18-2c42-759d-90fd-cc03f737d76f', 'up.dead', NULL, '\x646561642031', '{"Label": "dead 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.642535+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 15:34:49.251963+00', '2026-11-30 15:34:49.251963+00', 'error', 'as recorded', '2026-11-30 15:34:49.251963+00');
-INSERT INTO outbox.dead VALUES (11, '01a22d18-2c43-74e1-8c26-3ef3fc9b67bb', 'up.dead', NULL, '\x646561642032', '{"Label": "dead 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.643501+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 15:34:49.251963+00', '2026-11-30 15:34:49.251963+00', 'error', 'as recorded', '2026-11-30 15:34:49.251963+00');
-INSERT INTO outbox.dead VALUES (12, '01a22d18-2c43-7f2f-b3f7-e8a32216f92c', 'up.parked', 'up.parked', '\x7061726b65642031', '{"Label": "parked 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.64414+00', 0, 3, 0, true, NULL, NULL, '2026-11-30 15:34:49.358285+00', '2026-11-30 15:34:49.358285+00', 'error', 'as recorded', '2026-11-30 15:34:49.358285+00');
+INSERT INTO outbox.dead VALUES (10, '01a22d3b-99ac-7030-b4d4-d36867a5a2d2', 'up.dead', NULL, '\x646561642031', '{"Label": "dead 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.415013+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 16:13:31.4032+00', '2026-11-30 16:13:31.4032+00', 'error', 'as recorded', '2026-11-30 16:13:31.4032+00');
+INSERT INTO outbox.dead VALUES (11, '01a22d3b-99b3-722e-b111-a50e88174b42', 'up.dead', NULL, '\x646561642032', '{"Label": "dead 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.419292+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 16:13:31.4032+00', '2026-11-30 16:13:31.4032+00', 'error', 'as recorded', '2026-11-30 16:13:31.4032+00');
+INSERT INTO outbox.dead VALUES (12, '01a22d3b-99b9-7a93-bd70-6fa47322fbb9', 'up.parked', 'up.parked', '\x7061726b65642031', '{"Label": "parked 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.42587+00', 0, 3, 0, true, NULL, NULL, '2026-11-30 16:13:31.547074+00', '2026-11-30 16:13:31.547074+00', 'error', 'as recorded', '2026-11-30 16:13:31.547074+00');
 
 
 --
 -- Data for Name: dedup; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.dedup VALUES ('up.ready', 'once', '01a22d18-2c39-794d-81dd-09d29235d7b1', 4, '2026-11-30 15:34:48.635418+00');
+INSERT INTO outbox.dedup VALUES ('up.ready', 'once', '01a22d3b-9929-7b4e-a18b-38d53bc373ea', 4, '2026-11-30 16:13:30.290922+00');
 
 
 --
 -- Data for Name: message; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.message VALUES (1, '01a22d18-2c33-79e2-946a-98b85331f43a', 'up.ready', 'up.ready', '\x72656164792031', '{"Label": "ready 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.629382+00');
-INSERT INTO outbox.message VALUES (2, '01a22d18-2c38-7862-b275-0f7f91fdb671', 'up.ready', 'up.ready', '\x72656164792032', '{"Label": "ready 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.632739+00');
-INSERT INTO outbox.message VALUES (3, '01a22d18-2c39-71e4-92a0-ce3dfea78055', 'up.ready', 'up.ready', '\x72656164792033', '{"Label": "ready 3"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.633273+00');
-INSERT INTO outbox.message VALUES (4, '01a22d18-2c39-794d-81dd-09d29235d7b1', 'up.ready', NULL, '\x72656164792034', '{"Label": "ready 4", "content-type": "text/plain"}', 'once', 7, '01:00:00', NULL, '2026-11-30 15:34:48.635816+00');
-INSERT INTO outbox.message VALUES (5, '01a22d18-2c3e-77fc-8196-57f9c633925c', 'up.flight', 'up.flight', '\x666c696768742031', '{"Label": "flight 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.638725+00');
-INSERT INTO outbox.message VALUES (6, '01a22d18-2c3f-74c2-853e-2aa39dbfd05c', 'up.flight', 'up.flight', '\x666c696768742032', '{"Label": "flight 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.639436+00');
-INSERT INTO outbox.message VALUES (8, '01a22d18-2c40-72a5-bea3-631a015dba92', 'up.retry', 'up.retry', '\x72657472792032', '{"Label": "retry 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.640267+00');
-INSERT INTO outbox.message VALUES (13, '01a22d18-2c44-771c-a385-c2cae53148e6', 'up.parked', 'up.parked', '\x7061726b65642032', '{"Label": "parked 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.644552+00');
-INSERT INTO outbox.message VALUES (14, '01a22d18-2c44-7c81-8724-2a8631e81aaf', 'up.paused', 'up.paused', '\x7061757365642031', '{"Label": "paused 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.644898+00');
+INSERT INTO outbox.message VALUES (1, '01a22d3b-98db-7240-ba27-820a5aa5d4f4', 'up.ready', 'up.ready', '\x72656164792031', '{"Label": "ready 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.23561+00');
+INSERT INTO outbox.message VALUES (2, '01a22d3b-991d-7c5a-b61b-99da9f597bd1', 'up.ready', 'up.ready', '\x72656164792032', '{"Label": "ready 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.270218+00');
+INSERT INTO outbox.message VALUES (3, '01a22d3b-9924-751f-af4b-63f9b87d668d', 'up.ready', 'up.ready', '\x72656164792033', '{"Label": "ready 3"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.276605+00');
+INSERT INTO outbox.message VALUES (4, '01a22d3b-9929-7b4e-a18b-38d53bc373ea', 'up.ready', NULL, '\x72656164792034', '{"Label": "ready 4", "content-type": "text/plain"}', 'once', 7, '01:00:00', NULL, '2026-11-30 16:13:30.33126+00');
+INSERT INTO outbox.message VALUES (5, '01a22d3b-9976-778d-b901-880d5c1f8e24', 'up.flight', 'up.flight', '\x666c696768742031', '{"Label": "flight 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.359018+00');
+INSERT INTO outbox.message VALUES (6, '01a22d3b-998b-787f-9546-69411b7b3b8b', 'up.flight', 'up.flight', '\x666c696768742032', '{"Label": "flight 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.380139+00');
+INSERT INTO outbox.message VALUES (8, '01a22d3b-9996-7ea7-b539-79ef5fa79c1e', 'up.retry', 'up.retry', '\x72657472792032', '{"Label": "retry 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.391256+00');
+INSERT INTO outbox.message VALUES (13, '01a22d3b-99bf-72f1-9732-929f1578fdfb', 'up.parked', 'up.parked', '\x7061726b65642032', '{"Label": "parked 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.431425+00');
+INSERT INTO outbox.message VALUES (14, '01a22d3b-99c3-7262-9e4b-628c38b97011', 'up.paused', 'up.paused', '\x7061757365642031', '{"Label": "paused 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.43531+00');
 
 
 --
 -- Data for Name: migration; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.migration VALUES (1, 'core', '2026-11-30 15:34:48.360358+00', 1);
+INSERT INTO outbox.migration VALUES (1, 'core', '2026-11-30 16:13:28.269252+00', 1);
 
 
 --
 -- Data for Name: operation; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.operation OVERRIDING SYSTEM VALUE VALUES (1, 'pause', '{"topic": "up.paused"}', NULL, NULL, 'done', 'test', 'recorded', '{"changed": 1}', '2026-11-30 15:34:49.525326+00', '2026-11-30 15:34:49.525326+00');
+INSERT INTO outbox.operation OVERRIDING SYSTEM VALUE VALUES (1, 'pause', '{"topic": "up.paused"}', NULL, NULL, 'done', 'test', 'recorded', '{"changed": 1}', '2026-11-30 16:13:31.748486+00', '2026-11-30 16:13:31.748486+00');
 
 
 --
 -- Data for Name: relay; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.relay VALUES ('01a22d18-2c45-7a42-a0e5-719b718caa49', '2026-11-30 15:35:48.69715+00', '00:01:00', 1, false, '{}', false, 'test', 0, 'test', 'poll', '{"lane": {"free": null, "take": "^(?:up\\.flight)$", "topics": [{"in": true, "pattern": "up.flight"}], "unordered": []}}', '{}', '{}', '', '2026-11-30 15:34:48.717508+00', '2026-11-30 15:34:48.69715+00');
+INSERT INTO outbox.relay VALUES ('01a22d3b-99cb-7809-a2b7-ce70ea78a2a5', '2026-11-30 16:14:30.502731+00', '00:01:00', 1, false, '{}', false, 'test', 0, 'test', 'poll', '{"lane": {"free": null, "take": "^(?:up\\.flight)$", "topics": [{"in": true, "pattern": "up.flight"}], "unordered": []}}', '{}', '{}', '', '2026-11-30 16:13:30.521678+00', '2026-11-30 16:13:30.502731+00');
 
 
 --
@@ -4221,8 +4216,8 @@ INSERT INTO outbox.setting VALUES ('home', '7713973082847956653/16384/16396');
 -- Data for Name: waiting; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.waiting VALUES (9, '01a22d18-2c40-797a-a878-7416b2ba4a73', 'up.later', 'up.later', '\x6c617465722031', '{"Label": "later 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.641001+00', 0, 0, 0, false, NULL, '2026-11-30 16:34:48.641001+00', NULL, NULL, NULL, NULL);
-INSERT INTO outbox.waiting VALUES (7, '01a22d18-2c3f-7bf3-aa40-5b7367dd2e4c', 'up.retry', 'up.retry', '\x72657472792031', '{"Label": "retry 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:34:48.639897+00', 0, 1, 0, true, NULL, '2026-11-30 16:34:49.126403+00', '2026-11-30 15:34:49.126403+00', '2026-11-30 15:34:49.126403+00', 'error', 'as recorded');
+INSERT INTO outbox.waiting VALUES (9, '01a22d3b-999f-7923-a35d-c930c5f06913', 'up.later', 'up.later', '\x6c617465722031', '{"Label": "later 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.400134+00', 0, 0, 0, false, NULL, '2026-11-30 17:13:30.400134+00', NULL, NULL, NULL, NULL);
+INSERT INTO outbox.waiting VALUES (7, '01a22d3b-9993-7b88-8d14-63a5b99bc2db', 'up.retry', 'up.retry', '\x72657472792031', '{"Label": "retry 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.388055+00', 0, 1, 0, true, NULL, '2026-11-30 17:13:31.014136+00', '2026-11-30 16:13:31.014136+00', '2026-11-30 16:13:31.014136+00', 'error', 'as recorded');
 
 
 --
