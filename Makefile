@@ -1,10 +1,11 @@
 # The packages of the core run under the race detector, which makes the others slower than it is worth, and those that
-# kill processes at named points are built with these points. MODULES are nested ones, which ./... leaves out.
+# kill processes at named points are built with these points. MODULES are nested ones, which ./... leaves out. Tests are
+# not vetted again: make lint does it once for all.
 GO         ?= go
 RACED      := . ./pgstore
 POINTED    := ./internal/e2e ./internal/crashtest ./internal/failpoint
 MODULES    := examples/orm bench/peers deploy/alerttest
-TESTFLAGS  ?= -timeout 30m
+TESTFLAGS  ?= -timeout 30m -vet=off
 # What make chaos plays: messages for each order policy, random schedules in memory and, three at a time, on PostgreSQL.
 # SEED repeats the choices of a run that printed it. MATRIX chooses rows of the matrix: a regular expression on
 # fault/engine/destination/order. SOAK is how long make soak lasts, SOAK_TO its destination, JetStream or RabbitMQ.
@@ -50,7 +51,7 @@ fuzz: ## look for input that parsers and codecs do not stand, each of them for F
 	done
 
 chaos: ## kill relays and stop a broker under load, play random schedules, in half an hour; SEED=n repeats a run's choices
-	OUTBOX_TEST_CHAOS_MESSAGES=$(CHAOS_MESSAGES) OUTBOX_TEST_SEED=$(SEED) $(GO) test $(TESTFLAGS) -timeout 1h -count=1 -v -tags failpoint -run '^Test(Chaos(Destinations)?|EngineChanges|KilledInALargeTransaction)$$' ./internal/e2e
+	OUTBOX_TEST_CHAOS_MESSAGES=$(CHAOS_MESSAGES) OUTBOX_TEST_SEED=$(SEED) $(GO) test $(TESTFLAGS) -timeout 1h -parallel 1 -count=1 -v -tags failpoint -run '^Test(Chaos(Destinations)?|EngineChanges|KilledInALargeTransaction)$$' ./internal/e2e
 	OUTBOX_TEST_CHAOS_MESSAGES=$(CHAOS_MESSAGES) $(GO) test $(TESTFLAGS) -count=1 -run '^TestStoreConformsStreaming$$' ./pgstore
 	OUTBOX_TEST_IDLE=10m $(GO) test $(TESTFLAGS) -count=1 -v -run '^TestStreamOnAServer$$' ./pgstore
 	$(GO) test $(TESTFLAGS) -count=1 -v -run TestSchedulesInMemory ./internal/schedule -rapid.checks=$(CHAOS_SCHEDULES) $(if $(SEED),-rapid.seed=$(SEED))
@@ -84,12 +85,12 @@ fmt-check: ## fail when a file is not formatted
 
 vet: ## run go vet, with and without failpoints
 	$(GO) vet ./...
-	$(GO) vet -tags failpoint ./...
+	$(GO) vet -tags failpoint $(POINTED)
 	for m in $(MODULES); do $(GO) -C $$m vet ./... || exit 1; done
 
 staticcheck: ## run staticcheck, with and without failpoints
 	$(STATICCHECK) ./...
-	$(STATICCHECK) -tags failpoint ./...
+	$(STATICCHECK) -tags failpoint $(POINTED)
 	for m in $(MODULES); do (cd $$m && $(STATICCHECK) ./...) || exit 1; done
 
 vuln: ## look for known vulnerabilities in the code that is called; needs the network, so no other target does it

@@ -19,6 +19,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestEveryScenario runs all of them with small backlogs. It asserts that they measure and lose nothing, not how fast.
 func TestEveryScenario(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
 	file := filepath.Join(t.TempDir(), "figures.json")
 	var out bytes.Buffer
 	err := bench.Run(t.Context(), scenarios(), []string{"-rows", "1600", "-reps", "1", "-publish-for", "200ms", "-latency-for", "500ms",

@@ -19,12 +19,21 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	sinktest.Run(t, func(t *testing.T) sinktest.Harness { return newHarness(t, Config{}) })
+	t.Parallel()
+	sinktest.Run(t, func(t *testing.T) sinktest.Harness {
+		t.Parallel()
+		return newHarness(t, Config{})
+	})
 }
 
 // TestConformanceUnnamed: without a named stream, whichever has the subject takes the message.
 func TestConformanceUnnamed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	t.Parallel()
 	sinktest.Run(t, func(t *testing.T) sinktest.Harness {
+		t.Parallel()
 		h := newHarness(t, Config{})
 		h.sink = open(t, h.server, Config{Topics: []string{"sinktest.>"}})
 		return h
@@ -34,7 +43,12 @@ func TestConformanceUnnamed(t *testing.T) {
 // TestConformanceThroughFaults: with a proxy between, that cuts connections instead of a server that stops, and freezes
 // them.
 func TestConformanceThroughFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	t.Parallel()
 	sinktest.Run(t, func(t *testing.T) sinktest.Harness {
+		t.Parallel()
 		h := newHarness(t, Config{})
 		proxy, err := faultnet.Start(fmt.Sprintf("127.0.0.1:%d", h.server.Port()))
 		if err != nil {
@@ -52,6 +66,7 @@ func TestConformanceThroughFaults(t *testing.T) {
 
 // TestConformancePipelined: the order of a call is kept.
 func TestConformancePipelined(t *testing.T) {
+	t.Parallel()
 	for _, c := range sinktest.Cases() {
 		if strings.Contains(c.Name, "pipelines") {
 			t.Run(c.Name, func(t *testing.T) { c.Run(t, newHarness(t, Config{Pipeline: true})) })

@@ -39,6 +39,10 @@ func (b *syncBuffer) String() string {
 // TestRelaySurvives: connections cut, the server restarted, the stream deleted and made again, in the middle of the
 // messages: everything is delivered in order per key, nothing is dead, no attempt is spent.
 func TestRelaySurvives(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	t.Parallel()
 	const keys, each = 20, 100
 	h := newHarness(t, Config{AckTimeout: time.Second})
 	_, js := client(t, h.server)
@@ -126,6 +130,7 @@ func checkOrder(t *testing.T, h *harness, atLeast int) {
 
 // TestRelayOversized: one message too large among others is dead, with its reason, and the others are delivered.
 func TestRelayOversized(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, Config{})
 	store := outboxtest.NewStore(outboxtest.WithMaxPayload(4 << 20))
 	for i := range 100 {
@@ -152,6 +157,7 @@ func TestRelayOversized(t *testing.T) {
 
 // TestRelaySilent: a message that is never acknowledged, though the stream answers, ends dead; the others flow.
 func TestRelaySilent(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, Config{AckTimeout: 50 * time.Millisecond})
 	conn, js := client(t, h.server)
 	if _, err := conn.SubscribeSync("sinktest.silent"); err != nil {
@@ -195,6 +201,7 @@ func TestRelaySilent(t *testing.T) {
 // TestRelayForeignSubject: topics that the stream does not have fail by themselves, whatever answers for their subjects:
 // nothing, somebody else, another stream, or a subscriber that keeps silent. The destination stays available.
 func TestRelayForeignSubject(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, Config{AckTimeout: 200 * time.Millisecond})
 	conn, js := client(t, h.server)
 	if _, err := js.UpdateStream(t.Context(), jetstream.StreamConfig{Name: streamName, Subjects: []string{"sinktest.a", "sinktest.b.>"}}); err != nil {
@@ -262,6 +269,7 @@ func (c *counted) DeliverBatch(ctx context.Context, ds []*outbox.Delivery, repor
 // TestRelayPipelines: the messages of one key are sent one by one, and in calls of many if the sink is told to pipeline.
 // They are stored in order either way.
 func TestRelayPipelines(t *testing.T) {
+	t.Parallel()
 	const n = 500
 	for _, pipeline := range []bool{false, true} {
 		t.Run(fmt.Sprint(pipeline), func(t *testing.T) {

@@ -39,6 +39,7 @@ func client(t *testing.T, server *natsdev.Server) (*nats.Conn, jetstream.JetStre
 
 // TestDuplicate: an acknowledgement was lost, the message is sent again: delivered, stored once, counted.
 func TestDuplicate(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, Config{})
 	d := delivery("sinktest.a", "1")
 	for i := range 3 {
@@ -65,6 +66,7 @@ func TestDuplicate(t *testing.T) {
 // TestMissingStream: a clear destination error with the command that helps, also when a plain subscriber hides that
 // nothing stores the message, and delivery as soon as the stream is there.
 func TestMissingStream(t *testing.T) {
+	t.Parallel()
 	for _, hidden := range []bool{false, true} {
 		server := startServer(t)
 		conn, js := client(t, server)
@@ -76,7 +78,7 @@ func TestMissingStream(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		sink := open(t, server, Config{Stream: "ORDERS", Topics: []string{"orders.>"}, AckTimeout: 200 * time.Millisecond})
+		sink := open(t, server, Config{Stream: "ORDERS", Topics: []string{"orders.>"}, AckTimeout: 2 * time.Second})
 		err := sink.Preflight(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "nats stream add ORDERS --subjects 'orders.>'") {
 			t.Errorf("preflight: %v", err)
@@ -104,6 +106,7 @@ func TestMissingStream(t *testing.T) {
 
 // TestAnswers: what answers to a message, and is not the stream's acknowledgement.
 func TestAnswers(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, Config{AckTimeout: 200 * time.Millisecond})
 	conn, js := client(t, h.server)
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"other"}}); err != nil {
@@ -152,6 +155,7 @@ func TestAnswers(t *testing.T) {
 
 // TestTooLargeForStream: before and after Preflight has seen the stream's limit, that one message fails.
 func TestTooLargeForStream(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, Config{})
 	_, js := client(t, h.server)
 	config := jetstream.StreamConfig{Name: streamName, Subjects: []string{"sinktest.>"}, MaxMsgSize: 2000}
@@ -174,6 +178,7 @@ func TestTooLargeForStream(t *testing.T) {
 
 // TestClose: messages on their way become unavailable at once, and later ones too.
 func TestClose(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, Config{})
 	conn, _ := client(t, h.server)
 	got := make(chan struct{}, 1)
@@ -198,6 +203,7 @@ func TestClose(t *testing.T) {
 
 // TestNewRefuses: a connection that would keep messages while it is disconnected, and none at all.
 func TestNewRefuses(t *testing.T) {
+	t.Parallel()
 	server := startServer(t)
 	conn, _ := client(t, server)
 	var field *outbox.FieldError
@@ -241,6 +247,7 @@ func TestConfigRefused(t *testing.T) {
 
 // TestPreflight: each stream that is of no use is named, with the reason; what may be intended is advised once.
 func TestPreflight(t *testing.T) {
+	t.Parallel()
 	server := startServer(t)
 	_, js := client(t, server)
 	for text, config := range map[string]jetstream.StreamConfig{
@@ -272,6 +279,7 @@ func TestPreflight(t *testing.T) {
 }
 
 func TestPreflightFullAndSealed(t *testing.T) {
+	t.Parallel()
 	server := startServer(t)
 	_, js := client(t, server)
 	config := jetstream.StreamConfig{Name: "S", Subjects: []string{"a.>"}, Discard: jetstream.DiscardNew, MaxMsgs: 1, Duplicates: time.Minute}
@@ -302,6 +310,7 @@ func TestPreflightFullAndSealed(t *testing.T) {
 
 // TestCreate: the stream is made as configured, and an existing one is left as it is.
 func TestCreate(t *testing.T) {
+	t.Parallel()
 	server := startServer(t)
 	_, js := client(t, server)
 	for _, window := range []time.Duration{time.Hour, time.Minute} {
@@ -324,6 +333,7 @@ func TestCreate(t *testing.T) {
 
 // TestAbsentServer: opening does not wait for the server; errors do not show secrets.
 func TestAbsentServer(t *testing.T) {
+	t.Parallel()
 	server := startServer(t)
 	server.Stop()
 	sink, err := Open(strings.Replace(server.URL(), "//", "//user:secret@", 1), &Config{}, nats.ReconnectWait(5*time.Millisecond))
@@ -340,6 +350,7 @@ func TestAbsentServer(t *testing.T) {
 
 // TestWrongPassword: who is not let in is told so, and not only that there is no connection.
 func TestWrongPassword(t *testing.T) {
+	t.Parallel()
 	server, err := natsdev.Start(natsdev.Config{User: "me", Password: "right"})
 	if err != nil {
 		t.Fatal(err)

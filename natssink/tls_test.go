@@ -22,6 +22,7 @@ import (
 
 // TestTLS: a server is let in by its own authority only; with another one nothing is sent.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	certificate, authority := selfSigned(t)
 	_, wrong := selfSigned(t)
 	server, err := natsdev.Start(natsdev.Config{TLS: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}})

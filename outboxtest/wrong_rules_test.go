@@ -69,7 +69,7 @@ func wrongTopics() []wrong {
 		}), []string{"closed topics are not claimed but hold their keys"}},
 		{"topics that nobody handles hold keys", rule(func(r *rules) {
 			r.inOrder = func(_ *pick, r *row) bool { return r.holdsKey() }
-		}), []string{"topics that nobody handles hold nothing"}},
+		}), []string{"topics that nobody handles hold nothing", "without order, keys hold nothing"}},
 		{"only the lane's own topics hold keys", rule(func(r *rules) {
 			r.inOrder = func(p *pick, r *row) bool { return r.holdsKey() && p.lane.Topics.Contains(r.Topic) }
 		}), []string{"a key goes over the topics of a destination, wherever they are handled"}},

@@ -38,6 +38,9 @@ var brokenBy = map[string][]history.ViolationKind{
 // TestSchedulesFindWrongStores: random schedules with the history checker find stores that break a promise, without
 // having been written for their faults.
 func TestSchedulesFindWrongStores(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays many schedules")
+	}
 	const most = 100 // plans
 	planted := 0
 	for _, w := range slices.Concat(wrongRules(), wrongStores(), wrongParks(), wrongTransactions(), wrongOperators()) {

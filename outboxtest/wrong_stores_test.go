@@ -137,7 +137,10 @@ func wrongClaims() []wrong {
 	return []wrong{
 		{"the limit is ignored", hooked(func(*box) wrongStore {
 			return wrongStore{query: func(q *outbox.ClaimQuery) { q.Limit = 1000 }}
-		}), []string{"a claim takes at most its limit and says that there is more", "a suspect counts towards the limits"}},
+		}), []string{
+			"a claim takes at most its limit and says that there is more", "a suspect counts towards the limits",
+			"a head that is due is not kept out by those behind it",
+		}},
 		{"the bytes are ignored", hooked(func(*box) wrongStore {
 			return wrongStore{query: func(q *outbox.ClaimQuery) { q.Bytes = 1 << 40 }}
 		}), []string{
@@ -162,7 +165,9 @@ func wrongClaims() []wrong {
 					slices.Reverse(c.Deliveries)
 				}
 			}}
-		}), []string{"ten messages are kept in the order of the call", "a hot key goes in long runs"}},
+		}), []string{
+			"ten messages are kept in the order of the call", "a hot key goes in long runs", "redriven messages of a key keep their order",
+		}},
 		{"a lapse counts as an attempt", hooked(func(*box) wrongStore {
 			return wrongStore{batch: each(func(c outbox.Claim, d *outbox.Delivery) { d.Attempt += c.Lapses })}
 		}), []string{"a lapsed relay's messages are claimable, with the lapse counted and no attempt", "lapses add up"}},
@@ -423,6 +428,7 @@ func wrongWaits() []wrong {
 			"Wait returns early after a commit",
 			"Wait returns early after messages were given back",
 			"Wait returns early when a key is free for another lane",
+			"Wait returns early after an operator's change",
 		}},
 		{"Wait forgets what happened before", hooked(func(b *box) wrongStore {
 			return wrongStore{wait: func(ctx context.Context, _ uint64, until time.Time) (uint64, error) {

@@ -63,7 +63,7 @@ func wrongSuspects() []wrong {
 			r.blocks = func(c *claim, key, destination string) bool {
 				return sound.blocks(c, key, destination) && !sound.suspect(c.lapses)
 			}
-		}), []string{"suspects hold their keys, in order"}},
+		}), []string{"suspects hold their keys, in order", "a scheduled message that is a suspect holds its key"}},
 		{"no suspect ever has crashed", hooked(func(*box) wrongStore {
 			return wrongStore{batch: func(b *outbox.Batch) {
 				for i := range b.Claims {

@@ -75,10 +75,12 @@ func checkLate(t testing.TB, url string, tamper func(*base)) {
 }
 
 func TestLateMessageBelowTheBase(t *testing.T) {
+	t.Parallel()
 	checkLate(t, migratedDatabase(t), func(*base) {})
 }
 
 func TestLateMessageCheckFires(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	said := planted.Failures(t, func(t testing.TB) { checkLate(t, url, func(b *base) { b.known = nil }) })
 	if !strings.Contains(said, "not the older one") {
@@ -89,6 +91,7 @@ func TestLateMessageCheckFires(t *testing.T) {
 // TestLateMessageOfADedupKey: a publisher that waits for another one's dedup key has drawn its seq, and no lane may believe that
 // nothing below its floor can appear any more.
 func TestLateMessageOfADedupKey(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	conn, first, second := connect(t, url), connect(t, url), connect(t, url)
 	relay := newTestRelay(t, newStore(t, url, nil), ">")
@@ -131,6 +134,7 @@ func TestLateMessageOfADedupKey(t *testing.T) {
 // TestLateMessageOfAPreparedTransaction: a transaction that is prepared is no client's any more, and goes on holding its lock
 // under a name of its own.
 func TestLateMessageOfAPreparedTransaction(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	conn, writer := connect(t, url), connect(t, url)
 	relay := newTestRelay(t, newStore(t, url, nil), ">")
@@ -188,6 +192,7 @@ func checkCrash(t testing.TB, url string, tamper func(*base)) {
 func TestBaseAfterCrash(t *testing.T) { checkCrash(t, migratedDatabase(t), func(*base) {}) }
 
 func TestBaseAfterCrashCheckFires(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	said := planted.Failures(t, func(t testing.TB) { checkCrash(t, url, func(b *base) { b.since = 1 << 40 }) })
 	if !strings.Contains(said, "not the older one") {

@@ -30,6 +30,10 @@ func blockKey(t testing.TB, conn *pgx.Conn, head string, n int) {
 
 // A blocked key's followers do not hold up what is behind them: the windows grow past them.
 func TestManyRowsOfABlockedKeyArePassed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("inserts many rows")
+	}
+	t.Parallel()
 	const followers, others, limit = 50_000, 1000, 500
 	for name, head := range heads {
 		t.Run(name, func(t *testing.T) {
@@ -115,6 +119,7 @@ func rowsOf(plan string) (rows int) {
 
 // A claim that asks for a blocked key reads no more when it has 50,000 followers than when it has ten.
 func TestABlockedKeyIsAskedForCheaply(t *testing.T) {
+	t.Parallel()
 	for name, head := range heads {
 		for _, paused := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, another topic paused: %v", name, paused), func(t *testing.T) {

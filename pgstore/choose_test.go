@@ -150,10 +150,12 @@ func checkPlainChoice(t testing.TB, url string, rounds int, known func(keys []st
 }
 
 func TestPlainChoice(t *testing.T) {
+	t.Parallel()
 	checkPlainChoice(t, migratedDatabase(t), 300, func(keys []string) []string { return keys })
 }
 
 func TestPlainChoiceCheckFires(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	said := planted.Failures(t, func(t testing.TB) {
 		checkPlainChoice(t, url, 100, func([]string) []string { return []string{} })

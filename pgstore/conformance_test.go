@@ -19,6 +19,7 @@ import (
 )
 
 func TestStoreConforms(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, func(t *testing.T) storetest.Harness {
 		t.Parallel()
 		return newHarness(t, nil)
@@ -27,6 +28,10 @@ func TestStoreConforms(t *testing.T) {
 
 // TestStoreConformsUnderHostileDefaults: nothing depends on the defaults of role and database.
 func TestStoreConformsUnderHostileDefaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the suite once more")
+	}
+	t.Parallel()
 	storetest.Run(t, func(t *testing.T) storetest.Harness {
 		t.Parallel()
 		return newHarness(t, []string{
@@ -153,6 +158,10 @@ func (tx suiteTx) Settle(ctx context.Context, d *outbox.Delivery) error {
 // is opened has the WAL engine; one of them streams, and the others stand by. make chaos runs all cases, other runs those
 // of order.
 func TestStoreConformsStreaming(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the suite once more")
+	}
+	t.Parallel()
 	var followed atomic.Int64
 	t.Run("suite", func(t *testing.T) {
 		for _, c := range storetest.Cases() {

@@ -22,6 +22,9 @@ import (
 // model's guarantees, a settlement must count when it counts there, and after each step every message must be in the same
 // table and every claim list the same messages.
 func TestModelIsFollowed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	for name, world := range model.Worlds() {
 		world.Alone = false

@@ -45,6 +45,7 @@ func claimAgain(t testing.TB, r *testRelay, limit int) []*outbox.Delivery {
 
 // Results of a claim that the database has forgotten must not settle the claim that got its number.
 func TestResultsOfAForgottenClaim(t *testing.T) {
+	t.Parallel()
 	for _, delivered := range []int{5, 2} {
 		url := migratedDatabase(t)
 		conn := connect(t, url)
@@ -71,6 +72,7 @@ func TestResultsOfAForgottenClaim(t *testing.T) {
 
 // Claims that got low numbers after a crash are seen by those who had seen higher ones.
 func TestClaimsNumberedAnew(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	conn := connect(t, url)
 	first, second := newTestRelay(t, newStore(t, url, nil), ">"), newTestRelay(t, newStore(t, url, nil), ">")

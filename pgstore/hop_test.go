@@ -115,6 +115,10 @@ func hopRelay(t *testing.T, url, topic string, handle func(i int)) {
 
 // TestHop: one key at 100 messages a second, handed between two relays. The figures are in its log.
 func TestHop(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	t.Parallel()
 	const n = 200
 	url := migratedDatabase(t)
 	h := newHops(n)
@@ -135,6 +139,7 @@ func TestHop(t *testing.T) {
 // TestHopBetweenTopics: one key whose messages alternate between two topics of a destination, each of which only one of
 // two relays takes: with notifications no message waits for the poll interval.
 func TestHopBetweenTopics(t *testing.T) {
+	t.Parallel()
 	const n = 100
 	url := migratedDatabase(t)
 	h := newHops(n)

@@ -14,6 +14,7 @@ import (
 
 // "Never" is often written as the last day of a calendar.
 func TestExpiryFarAway(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	conn := connect(t, url)
 	store := newStore(t, url, nil)
@@ -41,6 +42,7 @@ func TestExpiryFarAway(t *testing.T) {
 
 // Times that Go and arithmetic do not have are refused where they are written, not where they are read.
 func TestInfiniteTimesAreRefused(t *testing.T) {
+	t.Parallel()
 	conn := connect(t, migratedDatabase(t))
 	for _, sql := range []string{
 		"select outbox.publish('a', 'x', expires_at => 'infinity')",
@@ -58,6 +60,7 @@ func TestInfiniteTimesAreRefused(t *testing.T) {
 
 // A pause that is no topic pattern would be an error in every claim.
 func TestPauseOfNoPatternIsRefused(t *testing.T) {
+	t.Parallel()
 	conn := connect(t, migratedDatabase(t))
 	for _, name := range []string{"(", "a[", "a..b", "", "a.>.b", "a*", `a\`, "a b"} {
 		_, err := conn.Exec(t.Context(), "insert into outbox.control (scope, name) values ('topic', $1)", name)
@@ -73,6 +76,7 @@ func TestPauseOfNoPatternIsRefused(t *testing.T) {
 
 // A heartbeat that was delayed on its way and overtaken knows less than the one that overtook it.
 func TestOvertakenBeatGivesNothingBack(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	store := newStore(t, url, nil)
 	insert(t, connect(t, url), "a", 1, 0)
@@ -92,6 +96,7 @@ func TestOvertakenBeatGivesNothingBack(t *testing.T) {
 // TestFrozenClaimIsEndedByShortCalls: with a short lease calls have a third of it, less than the server's own deadline. A
 // busy machine needs a good part of it for the connection that each call makes anew after the one before has failed.
 func TestFrozenClaimIsEndedByShortCalls(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	store := newStore(t, url, nil)
 	insert(t, connect(t, url), "a", 1, 0)
@@ -130,6 +135,7 @@ func (c *collector) DeliverBatch(ctx context.Context, ds []*outbox.Delivery, rep
 
 // TestUnreadableRow: a row that no CHECK would have let in is dead by itself; those of its claim and of its key go on.
 func TestUnreadableRow(t *testing.T) {
+	t.Parallel()
 	batches := &collector{}
 	for name, sink := range map[string]outbox.Sink{"batch": batches, "single": struct{ outbox.Sink }{batches}} {
 		t.Run(name, func(t *testing.T) {

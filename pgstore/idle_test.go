@@ -37,6 +37,10 @@ func callsIn(t testing.TB, r *testRelay, d time.Duration) (calls int) {
 
 // A lane that can do nothing asks seldom, whatever lies around.
 func TestNothingToDoAsksSeldom(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	t.Parallel()
 	for name, setup := range map[string][]string{
 		"paused topic": {`insert into outbox.message (id, topic, payload) select gen_random_uuid(), 'a', 'x' from generate_series(1, 20000)`,
 			`insert into outbox.control (scope, name) values ('topic', 'a')`},
@@ -72,6 +76,7 @@ func TestNothingToDoAsksSeldom(t *testing.T) {
 
 // After a pause everything that was paused is found at once, also beside claims whose windows passed it.
 func TestResumeBesideLiveClaims(t *testing.T) {
+	t.Parallel()
 	for _, pause := range []string{
 		"insert into outbox.control (scope, name) values ('topic', 'p')",
 		"insert into outbox.control (scope, name) values ('destination', 'lane')",
@@ -102,6 +107,7 @@ func TestResumeBesideLiveClaims(t *testing.T) {
 
 // Messages given back in many claims, a key's in several, come back whatever the number of claims.
 func TestManyLostClaimsOfTheSameKeys(t *testing.T) {
+	t.Parallel()
 	for _, keys := range []int{4, 8, 16, 20} {
 		url := migratedDatabase(t)
 		conn := connect(t, url)

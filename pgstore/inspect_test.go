@@ -43,6 +43,9 @@ func TestDepths(t *testing.T) {
 }
 
 func TestDepthsOfMany(t *testing.T) {
+	if testing.Short() {
+		t.Skip("inserts many rows")
+	}
 	t.Parallel()
 	url := migratedDatabase(t)
 	store, conn := newStore(t, url, nil), connect(t, url)

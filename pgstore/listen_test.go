@@ -71,6 +71,7 @@ func wakes(t *testing.T, store *Store, conn *pgx.Conn) bool {
 
 // TestListenerComesBackAfterItsConnectionWasKilled: the server ends the listener's connection.
 func TestListenerComesBackAfterItsConnectionWasKilled(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	conn := connect(t, url)
 	store, log := listening(t, url, &Config{})
@@ -93,6 +94,7 @@ func TestListenerComesBackAfterItsConnectionWasKilled(t *testing.T) {
 
 // TestListenerComesBackFromABlackHole: nothing gets through any more, and nobody closes the connection.
 func TestListenerComesBackFromABlackHole(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -119,6 +121,7 @@ func TestListenerComesBackFromABlackHole(t *testing.T) {
 
 // A channel on which our own notification does not arrive, as behind a pooler, is told.
 func TestListenerTellsThatNotificationsDoNotArrive(t *testing.T) {
+	t.Parallel()
 	elsewhere := migratedDatabase(t) // LISTEN works there, and hears nothing of this database
 	store, log := listening(t, migratedDatabase(t), &Config{ListenURL: elsewhere})
 	awaitLine(t, log, "notifications do not arrive", 1)
@@ -131,6 +134,7 @@ func TestListenerTellsThatNotificationsDoNotArrive(t *testing.T) {
 }
 
 func TestNotifyOffDoesNotListen(t *testing.T) {
+	t.Parallel()
 	store := newStore(t, migratedDatabase(t), &Config{Notify: NotifyOff})
 	store.Listen(t.Context()) // returns at once
 }

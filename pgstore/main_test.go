@@ -12,7 +12,7 @@ import (
 	"github.com/outboxrelay/outbox/internal/devservices/pgtest"
 )
 
-var postgres pgtest.Shared
+var postgres = pgtest.Shared{Parallel: 2}
 
 func TestMain(m *testing.M) { os.Exit(postgres.Run(m)) }
 

@@ -88,6 +88,7 @@ func TestOperatorPlansUseIndexes(t *testing.T) {
 }
 
 func TestOperatorPlanCheckFires(t *testing.T) {
+	t.Parallel()
 	for _, plan := range []string{"Seq Scan on message m", "Bitmap Heap Scan on message m", "Index Scan using message_pkey on message m  \n  Index Cond: (seq < 1)\n  Filter: (key = 'k')", "", "Hash Join \n  ->  Index Scan on waiting"} {
 		if planted.Failures(t, func(t testing.TB) { checkOperatorPlan(t, "planted", plan) }) == "" {
 			t.Errorf("not found: %q", plan)

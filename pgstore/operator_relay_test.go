@@ -134,6 +134,9 @@ func (w *watch) check(t *testing.T) {
 // TestRedriveUnderLoad: messages die and are redriven while two relays deliver their followers: never two of a key at
 // the same time, and nobody who is claimed after the redrive passes a redriven one. One by one, and by a rate.
 func TestRedriveUnderLoad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	const messages, keys = 1500, 15
 	url := migratedDatabase(t)
@@ -219,6 +222,9 @@ func TestWatchFires(t *testing.T) {
 
 // TestPauseUnderLoad: after Pause has returned nothing of the topic is claimed; after Resume all goes on in order.
 func TestPauseUnderLoad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	const messages, keys = 3000, 12
 	url := migratedDatabase(t)

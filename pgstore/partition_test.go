@@ -152,6 +152,9 @@ func TestPartitionsMadeAtOnce(t *testing.T) {
 // TestArchiveExpires: maintenance that is called with times drops whole partitions and deletes the rest in portions,
 // and exactly what has been kept long enough is gone.
 func TestArchiveExpires(t *testing.T) {
+	if testing.Short() {
+		t.Skip("inserts many rows")
+	}
 	t.Parallel()
 	url := migratedDatabase(t)
 	conn := connect(t, url)

@@ -90,6 +90,7 @@ func (r *planRecorder) claimPlanOf(t testing.TB, relay outbox.ID, offered string
 }
 
 func TestClaimPlanUsesIndexesWhateverTheStatistics(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	conn := connect(t, url)
 	insert(t, conn, "a", 2000, 100)
@@ -149,6 +150,7 @@ func firstDifference(got, want string) string {
 }
 
 func TestClaimPlanCheckFires(t *testing.T) {
+	t.Parallel()
 	said := planted.Failures(t, func(t testing.TB) { checkClaimPlan(t, "Seq Scan on message m") })
 	if n := strings.Count(said, "the plan has"); n < 7 {
 		t.Errorf("a sequential scan without any index was reported %d times:\n%s", n, said)

@@ -62,6 +62,7 @@ func copyable(n int) []outbox.Message {
 
 // TestPublishCopy: what goes by COPY becomes the same rows in the same order, in every mode.
 func TestPublishCopy(t *testing.T) {
+	t.Parallel()
 	for name, mode := range execModes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,6 +12,7 @@ import (
 // TestPublishPrepared: a transaction that has published can be prepared if nothing has notified in it, and its message is
 // there when it is committed. PostgreSQL prepares none that has.
 func TestPublishPrepared(t *testing.T) {
+	t.Parallel()
 	conn := connect(t, migratedDatabase(t))
 	const unsupported = "0A000"
 	for notify, want := range map[NotifyMode]string{NotifyOff: "", NotifyPublish: unsupported} {

@@ -192,6 +192,7 @@ func text(s *string) string {
 }
 
 func TestPublishExecModes(t *testing.T) {
+	t.Parallel()
 	for name, mode := range execModes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -265,6 +266,7 @@ func TestPublishNothing(t *testing.T) {
 type finishedTx struct{ pgx.Tx }
 
 func TestPublishRefusals(t *testing.T) {
+	t.Parallel()
 	p := newPublisher(t, &PublishConfig{MaxPayload: 10})
 	cases := map[string]outbox.Message{
 		"Topic":       {Topic: "a b"},
@@ -302,6 +304,7 @@ func TestPublisherConfig(t *testing.T) {
 
 // TestPublishLargestPayload: the limit is configurable up to 64 MiB and the tables take that.
 func TestPublishLargestPayload(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("moves 64 MiB")
 	}

@@ -14,6 +14,7 @@ import (
 
 // TestLostAnswerIsGivenBackByTheSecondBeat: the answer of a claim is lost after its commit.
 func TestLostAnswerIsGivenBackByTheSecondBeat(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	conn := connect(t, url)
 	store := newStore(t, url, nil)
@@ -44,6 +45,7 @@ func TestLostAnswerIsGivenBackByTheSecondBeat(t *testing.T) {
 }
 
 func TestNamedTokenIsKeptForEver(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	store := newStore(t, url, nil)
 	insert(t, connect(t, url), "a", 1, 0)
@@ -59,6 +61,7 @@ func TestNamedTokenIsKeptForEver(t *testing.T) {
 
 // TestLateLowerSeqWaitsAndGoesFirst: an older message commits while a younger one of its key is in flight.
 func TestLateLowerSeqWaitsAndGoesFirst(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	conn, late := connect(t, url), connect(t, url)
 	store := newStore(t, url, nil)
@@ -106,6 +109,7 @@ func claimSoon(t testing.TB, r *testRelay, limit int) []*outbox.Delivery {
 
 // TestLateSettleUntilTakeover: a lease lapses; before a takeover the late settle succeeds, afterwards it is refused.
 func TestLateSettleUntilTakeover(t *testing.T) {
+	t.Parallel()
 	for _, takenOver := range []bool{false, true} {
 		url := migratedDatabase(t)
 		conn := connect(t, url)
@@ -178,6 +182,7 @@ func TestPartsOfAClaimSettleAtTheSameTime(t *testing.T) {
 
 // Takeover in portions: what stays listed belongs to nobody, and its lapse is counted once.
 func TestPartialTakeoverCountsTheLapseOnce(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	conn := connect(t, url)
 	store := newStore(t, url, nil)
@@ -199,6 +204,7 @@ func TestPartialTakeoverCountsTheLapseOnce(t *testing.T) {
 
 // A lane of other topics leaves what it cannot handle listed, and does not look at it again.
 func TestForeignLostClaimIsLeftForItsLane(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	conn := connect(t, url)
 	store := newStore(t, url, nil)
@@ -222,6 +228,7 @@ func TestForeignLostClaimIsLeftForItsLane(t *testing.T) {
 
 // TestRetryBesideASlowNeighbour: settling one message does not wait for its neighbours in the claim.
 func TestRetryBesideASlowNeighbour(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	store := newStore(t, url, nil)
 	insert(t, connect(t, url), "a", 2, 0)
@@ -236,6 +243,7 @@ func TestRetryBesideASlowNeighbour(t *testing.T) {
 
 // TestFrozenClaimIsEnded: a client freezes with half of its claim sent, holding the claim lock.
 func TestFrozenClaimIsEnded(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	store := newStore(t, url, nil)
 	insert(t, connect(t, url), "a", 1, 0)
@@ -291,6 +299,7 @@ func waitUntil(t testing.TB, what string, condition func() bool) {
 }
 
 func TestClaimGivesUpWithItsContext(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	store := newStore(t, url, nil)
 	relay := newTestRelay(t, store, ">")
@@ -307,6 +316,7 @@ func TestClaimGivesUpWithItsContext(t *testing.T) {
 
 // A lease that lies too far ahead, because the clock was stepped back, lapses when its relay does not move.
 func TestLeaseAheadOfTheClockLapses(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	conn := connect(t, url)
 	store := newStore(t, url, nil)
@@ -359,6 +369,7 @@ func TestLeaseAheadIsWatchedForALease(t *testing.T) {
 
 // A stopping relay that leaves a handler behind keeps that message until its lease lapses.
 func TestStoppingKeepsWhatItNames(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	conn := connect(t, url)
 	store := newStore(t, url, nil)

@@ -28,6 +28,9 @@ func sampledRows(t *testing.T) int {
 // TestSampleOfMillions: a look reads as much of millions of messages as of thousands, also of those that wait for their time and
 // when all are blocked.
 func TestSampleOfMillions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("inserts many rows")
+	}
 	t.Parallel()
 	rows := sampledRows(t)
 	url := migratedDatabase(t)

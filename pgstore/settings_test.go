@@ -12,6 +12,7 @@ import (
 // TestRelaysWithOtherRulesAreSeen: two relays tell of their rules, and of what they keep, with their heartbeats, and a look
 // compares them.
 func TestRelaysWithOtherRulesAreSeen(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		attempts int
 		keep     time.Duration

@@ -17,6 +17,7 @@ import (
 
 // TestSettleTxInEveryIsolation: what the suite demands of settling in a transaction holds at every level.
 func TestSettleTxInEveryIsolation(t *testing.T) {
+	t.Parallel()
 	for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
 		for _, c := range storetest.Cases() {
 			if c.Guarantee != storetest.OwnSettle {
@@ -35,6 +36,7 @@ func TestSettleTxInEveryIsolation(t *testing.T) {
 // TestSettleTxSnapshotOlderThanTakeover: under REPEATABLE READ a snapshot from before the takeover still shows the claim
 // as the relay's, and does not let a late settlement pass.
 func TestSettleTxSnapshotOlderThanTakeover(t *testing.T) {
+	t.Parallel()
 	for _, whole := range []bool{true, false} {
 		url := migratedDatabase(t)
 		conn := connect(t, url)
@@ -68,6 +70,7 @@ func TestSettleTxSnapshotOlderThanTakeover(t *testing.T) {
 // TestSettleTxBesideSettledParts: other messages of the claim are settled after the snapshot of a REPEATABLE READ transaction,
 // and the relay's heartbeats come and go.
 func TestSettleTxBesideSettledParts(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	conn := connect(t, url)
 	store := newStore(t, url, nil)
@@ -100,6 +103,7 @@ func TestSettleTxBesideSettledParts(t *testing.T) {
 
 // TestSettleTxLeavesTheTransactionAlone: planner settings and search path are as the handler made them.
 func TestSettleTxLeavesTheTransactionAlone(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	conn := connect(t, url)
 	store := newStore(t, url, nil)
@@ -189,6 +193,7 @@ func TestHandlerTransactionOutlivesTheLease(t *testing.T) {
 
 // TestHandlerLeavesItsTransactionOpen: the relay waits until it can tell, delivers others meanwhile, and takes the truth.
 func TestHandlerLeavesItsTransactionOpen(t *testing.T) {
+	t.Parallel()
 	for _, commits := range []bool{true, false} {
 		url := migratedDatabase(t)
 		store := newStore(t, url, nil)
@@ -254,6 +259,7 @@ func TestHandlerLeavesItsTransactionOpen(t *testing.T) {
 }
 
 func TestSettleTxRefusesNil(t *testing.T) {
+	t.Parallel()
 	store := newStore(t, migratedDatabase(t), nil)
 	d := &outbox.Delivery{}
 	for _, err := range []error{store.SettleTx(t.Context(), nil, d), store.SettleSQL(t.Context(), nil, d)} {

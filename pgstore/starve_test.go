@@ -20,6 +20,7 @@ func scheduleDue(t testing.TB, conn *pgx.Conn, topic, key, payload string, ago i
 
 // A head that failed became due after more followers than a claim looks at: they must not keep it out.
 func TestDueHeadBehindItsFollowers(t *testing.T) {
+	t.Parallel()
 	for _, limit := range []int{1, 50} {
 		url := migratedDatabase(t)
 		conn := connect(t, url)
@@ -47,6 +48,7 @@ func TestDueHeadBehindItsFollowers(t *testing.T) {
 
 // Due rows whose head nobody may take now, because its topic is paused, leave room for the others.
 func TestDueRowsBehindAPausedHead(t *testing.T) {
+	t.Parallel()
 	for name, head := range map[string]string{
 		"ready":   `insert into outbox.message (id, topic, key, payload) values (gen_random_uuid(), 'paused', 'k', 'head')`,
 		"waiting": `insert into outbox.waiting (id, topic, key, payload, available_at, holds) values (gen_random_uuid(), 'paused', 'k', 'head', clock_timestamp() - interval '1 minute', true)`,
@@ -77,6 +79,10 @@ func TestDueRowsBehindAPausedHead(t *testing.T) {
 
 // A message that was committed late is found although the lane is never idle.
 func TestLateCommitBesideABacklog(t *testing.T) {
+	if testing.Short() {
+		t.Skip("inserts many rows")
+	}
+	t.Parallel()
 	url := migratedDatabase(t)
 	conn := connect(t, url)
 	store := newStore(t, url, nil)
@@ -84,7 +90,7 @@ func TestLateCommitBesideABacklog(t *testing.T) {
 	if _, err := late.Exec(t.Context(), "insert into outbox.message (id, topic, payload) values (gen_random_uuid(), 'a', 'late')"); err != nil {
 		t.Fatal(err)
 	}
-	insert(t, conn, "a", 200_000, 0)
+	insert(t, conn, "a", 100_000, 0)
 	relay := newTestRelay(t, store, ">")
 	relay.settle(t, outbox.Delivered, relay.claim(t, 50)...)
 	commit(t, late)
@@ -103,11 +109,14 @@ func TestLateCommitBesideABacklog(t *testing.T) {
 	t.Error("the late message was not claimed while there was a backlog")
 }
 
-// TestClaimBesideManyDueRows: neither foreign rows nor a hundred thousand behind one head make claims long.
+// TestClaimBesideManyDueRows: a hundred thousand rows, foreign or behind one head, do not make claims long.
 func TestClaimBesideManyDueRows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("inserts many rows")
+	}
 	for name, sql := range map[string]string{
 		"foreign": `insert into outbox.waiting (id, topic, payload, available_at)
-			select gen_random_uuid(), 'foreign', 'x', clock_timestamp() - interval '1 hour' from generate_series(1, 300000)`,
+			select gen_random_uuid(), 'foreign', 'x', clock_timestamp() - interval '1 hour' from generate_series(1, 100000)`,
 		"behind a head": `insert into outbox.waiting (id, topic, key, payload, holds, available_at)
 			select gen_random_uuid(), 'a', 'k', 'x', true, clock_timestamp() + case g when 1 then 1 else -1 end * interval '1 hour'
 			from generate_series(1, 100000) g`,
@@ -136,6 +145,7 @@ func TestClaimBesideManyDueRows(t *testing.T) {
 
 // With one slot, due and ready messages take turns.
 func TestReadyBesideDueWithOneSlot(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	conn := connect(t, url)
 	exec(t, conn, `insert into outbox.waiting (id, topic, payload, available_at)

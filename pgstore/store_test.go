@@ -128,6 +128,7 @@ func TestNewRefusesBadConfig(t *testing.T) {
 }
 
 func TestEveryStatementIsAccepted(t *testing.T) {
+	t.Parallel()
 	conn := connect(t, migratedDatabase(t))
 	sql, err := newStatements(DefaultSchema)
 	if err != nil {
@@ -148,6 +149,7 @@ func TestEveryStatementIsAccepted(t *testing.T) {
 }
 
 func TestClaimInEveryExecMode(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe,
 		pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -182,6 +184,7 @@ func TestClaimInEveryExecMode(t *testing.T) {
 }
 
 func TestClaimRefusesRepeatableRead(t *testing.T) {
+	t.Parallel()
 	conn := connect(t, migratedDatabase(t))
 	tx, err := conn.BeginTx(context.Background(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 	if err != nil {

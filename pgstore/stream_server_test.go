@@ -32,6 +32,9 @@ func ownServer(t *testing.T, settings map[string]string) (*pgdev.Server, string)
 
 // TestStreamOnAServer changes and stops the server that a relay streams from.
 func TestStreamOnAServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	server, url := ownServer(t, nil)
 	conn := connect(t, url)
@@ -135,6 +138,9 @@ func setServer(t testing.TB, conn *pgx.Conn, name, value string) {
 
 // TestStreamNeeds: whatever the server lacks, the relay says what to do and polls; when it is there, it streams.
 func TestStreamNeeds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	server, url := ownServer(t, map[string]string{"wal_level": "replica", "max_wal_senders": "1", "max_replication_slots": "1"})
 	conn := connect(t, url)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/outboxrelay/outbox"
 )
 
@@ -77,6 +79,7 @@ func await(t testing.TB, what string, done func() bool) {
 }
 
 func TestStreamBringsMessages(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	conn := connect(t, url)
 	r := newFollower(t, url, nil)
@@ -93,6 +96,7 @@ func TestStreamBringsMessages(t *testing.T) {
 
 // Two outboxes in one database stream beside each other, each its own.
 func TestStreamOfAnotherSchema(t *testing.T) {
+	t.Parallel()
 	const schema = "other"
 	url := migratedDatabase(t)
 	conn := connect(t, url)
@@ -116,6 +120,7 @@ func TestStreamOfAnotherSchema(t *testing.T) {
 
 // What the stream brings is what a fetch finds.
 func TestStreamedIsFetched(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	conn := connect(t, url)
 	follower := newFollower(t, url, nil)
@@ -156,6 +161,7 @@ func TestStreamedIsFetched(t *testing.T) {
 
 // The order of a key holds for what was streamed while it was held, and the key goes on by index.
 func TestStreamKeepsOrder(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	conn, late := connect(t, url), connect(t, url)
 	r := newFollower(t, url, nil)
@@ -183,6 +189,7 @@ func TestStreamKeepsOrder(t *testing.T) {
 
 // A message that was ended before the stream brought it is not delivered, and neither is one that others hold.
 func TestStreamOffersWhatIsGone(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	conn := connect(t, url)
 	r := newFollower(t, url, nil)
@@ -203,6 +210,7 @@ func TestStreamOffersWhatIsGone(t *testing.T) {
 
 // More than the buffer holds, in one transaction or many, is found by windows, and then the lane follows again.
 func TestStreamOverflows(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	conn := connect(t, url)
 	r := newFollower(t, url, nil)
@@ -242,12 +250,10 @@ func TestStreamOverflows(t *testing.T) {
 
 // A transaction that is streamed while it runs counts when it commits, without what its subtransactions took back.
 func TestStreamsRunningTransactions(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	conn := connect(t, url)
-	exec(t, conn, "alter role current_user set logical_decoding_work_mem = '64kB'")
-	t.Cleanup(func() {
-		_, _ = conn.Exec(context.Background(), "alter role current_user reset logical_decoding_work_mem")
-	})
+	exec(t, conn, "alter database "+pgx.Identifier{conn.Config().Database}.Sanitize()+" set logical_decoding_work_mem = '64kB'")
 	r := newFollower(t, url, nil)
 	for _, end := range []string{"rollback", "commit"} {
 		exec(t, conn, "begin")
@@ -281,6 +287,7 @@ func TestStreamsRunningTransactions(t *testing.T) {
 
 // A paused topic makes the lane poll, and it follows again afterwards; nothing is lost on the way.
 func TestStreamBesidePause(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	conn := connect(t, url)
 	r := newFollower(t, url, nil)
@@ -303,6 +310,7 @@ func TestStreamBesidePause(t *testing.T) {
 // When the relay that streams ends, another one takes over, and what the first was offered and had not asked for is
 // claimed by it, or by the first.
 func TestStreamHandsOver(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	conn := connect(t, url)
 	first := newFollower(t, url, nil)
@@ -334,6 +342,7 @@ func TestStreamHandsOver(t *testing.T) {
 
 // A relay that ends leaves no slot, and the schema no publication.
 func TestStreamLeavesNothing(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	conn := connect(t, url)
 	store := newStore(t, url, &Config{Engine: EngineWAL, Notify: NotifyOff})

@@ -81,6 +81,9 @@ func TestSlotWithoutPosition(t *testing.T) {
 // TestStreamFlaps: a stream that is cut off as soon as it begins is tried more and more rarely, so that it costs the server
 // few slots, and the log few lines.
 func TestStreamFlaps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	_, url := ownServer(t, nil)
 	conn, log := connect(t, url), &logText{}

@@ -25,6 +25,7 @@ func suspectBacklog(t *testing.T, conn *pgx.Conn, n int) {
 
 // Suspects are worked off one by one while fresh messages are delivered as well: neither waits for the other.
 func TestSuspectsBesideFreshMessages(t *testing.T) {
+	t.Parallel()
 	const suspects, fresh = 200, 6000
 	url := migratedDatabase(t)
 	conn := connect(t, url)

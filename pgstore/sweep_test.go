@@ -8,6 +8,7 @@ import (
 
 // What a sweep finds again, because no claim had room for it, is not offered twice.
 func TestSweepOffersOnce(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	store := newStore(t, url, nil)
 	insert(t, connect(t, url), "a", 5, 0)
@@ -27,6 +28,7 @@ func TestSweepOffersOnce(t *testing.T) {
 
 // A claim lists a message once, however often it is offered.
 func TestClaimListsOnce(t *testing.T) {
+	t.Parallel()
 	url := migratedDatabase(t)
 	conn := connect(t, url)
 	store := newStore(t, url, nil)

@@ -205,6 +205,9 @@ func TestUpgrade(t *testing.T) {
 
 // TestUpgradeUnderLoad: the schema gets its next version while a relay of this one delivers and a program publishes.
 func TestUpgradeUnderLoad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	for _, engine := range []Engine{EnginePoll, EngineWAL} {
 		t.Run(engine.String(), func(t *testing.T) {

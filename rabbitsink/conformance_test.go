@@ -15,7 +15,12 @@ import (
 )
 
 func TestConformance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	t.Parallel()
 	sinktest.Run(t, func(t *testing.T) sinktest.Harness {
+		t.Parallel()
 		return newHarness(t, Config{ConfirmTimeout: 2 * time.Second, ConnectTimeout: time.Second})
 	})
 }

@@ -38,6 +38,9 @@ func (b *syncBuffer) String() string {
 // TestRelaySurvives: connections cut, and closed by the server, in the middle of the messages. Everything is delivered
 // in order per key, no attempt is spent, and one line tells of each outage.
 func TestRelaySurvives(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const keys, each = 10, 60
 	rabbit.Private(t)
 	h := newHarness(t, Config{})
@@ -84,6 +87,7 @@ func TestRelaySurvives(t *testing.T) {
 // TestRelayUnroutable: a message that no queue is bound for is retried, and dead in the end with the reason; the
 // destination stays open for the others.
 func TestRelayUnroutable(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, Config{})
 	if err := h.server.Do(func(ch *amqp.Channel) error {
 		return errors.Join(ch.QueueBind(h.queue, "sinktest.#", h.exchange, false, nil), ch.QueueUnbind(h.queue, "#", h.exchange, nil))

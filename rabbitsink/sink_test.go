@@ -62,6 +62,7 @@ func arrived(t *testing.T, h *harness) []amqp.Delivery {
 }
 
 func TestProperties(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, Config{TrackingIDs: true, RoutingKey: "{topic}.{key}.{header.tenant}"})
 	d := message("orders.created", "body")
 	d.Key, d.Seq = "k7", 42
@@ -116,6 +117,7 @@ func TestExpiration(t *testing.T) {
 
 // TestUnfit: what AMQP cannot carry fails alone and for ever.
 func TestUnfit(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, Config{RoutingKey: "{topic}.{key}"})
 	for name, spoil := range map[string]func(d *outbox.Delivery){
 		"routing key":  func(d *outbox.Delivery) { d.Key = strings.Repeat("k", 255) },
@@ -143,6 +145,7 @@ func TestUnfit(t *testing.T) {
 
 // TestUnroutable: a message that no queue gets is not delivered, whatever RabbitMQ confirms, and those beside it are.
 func TestUnroutable(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, Config{})
 	if err := h.server.Do(func(ch *amqp.Channel) error {
 		if err := ch.QueueBind(h.queue, "routed.#", h.exchange, false, nil); err != nil {
@@ -175,6 +178,7 @@ func TestUnroutable(t *testing.T) {
 // TestReturnedTwins: of two copies of a message that are on their way at the same time, a return concerns both, as it
 // cannot be known which; the one that was routed is sent again, which is no loss.
 func TestReturnedTwins(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, Config{RoutingKey: "{header.to}"})
 	if err := h.server.Do(func(ch *amqp.Channel) error {
 		return errors.Join(ch.QueueBind(h.queue, "good", h.exchange, false, nil), ch.QueueUnbind(h.queue, "#", h.exchange, nil))
@@ -197,6 +201,7 @@ func TestReturnedTwins(t *testing.T) {
 // TestRefused: a full queue that rejects. Interleaved with messages of another queue, each refusal must find its
 // message; when nothing is taken, the destination is at fault.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, Config{})
 	full := h.queue + "-full"
 	if err := h.server.Bind(h.exchange, full, "full.#", amqp.Table{"x-max-length": int32(1), "x-overflow": "reject-publish"}); err != nil {
@@ -218,6 +223,7 @@ func TestRefused(t *testing.T) {
 
 // TestTooLargeIsLearnt: the message that ends the channel is the one that dies; the next one like it is not sent.
 func TestTooLargeIsLearnt(t *testing.T) {
+	t.Parallel()
 	rabbit.Private(t)
 	h := newHarness(t, Config{})
 	h.sink.alone = 64 << 20 // not on a channel of its own
@@ -238,6 +244,7 @@ func TestTooLargeIsLearnt(t *testing.T) {
 // TestExchangeDeleted: what was on its way is not lost; a sink that declares makes the exchange again, one that only
 // checks says what is missing until somebody has made it.
 func TestExchangeDeleted(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, Config{})
 	passive := open(t, h.server.URL(), Config{Exchange: h.exchange, Passive: true})
 	mustSend(t, h.sink, message("a", "x"))
@@ -266,6 +273,7 @@ func TestExchangeDeleted(t *testing.T) {
 
 // TestMisconfigured: each of these is the destination's state, told in words that say what to do, without a password.
 func TestMisconfigured(t *testing.T) {
+	t.Parallel()
 	server := rabbit.Private(t)
 	h := newHarness(t, Config{})
 	fanout := h.exchange + "-fanout"

@@ -41,6 +41,7 @@ func TestOvertaking(t *testing.T) {
 
 // TestAskLostLink: a link that is taken down starts no work, which nobody would await.
 func TestAskLostLink(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, Config{})
 	mustSend(t, h.sink, message("a", "x"))
 	l := h.sink.link

@@ -108,6 +108,9 @@ func isClosed(c chan struct{}) bool {
 
 // TestMemoryAlarm: the destination is unavailable, not the messages' fault, and is back by itself.
 func TestMemoryAlarm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for the alarm")
+	}
 	server := rabbit.Private(t)
 	h := newHarness(t, Config{ConfirmTimeout: 20 * time.Second})
 	mustSend(t, h.sink, message("a", "before"))
@@ -166,6 +169,7 @@ func TestHungServer(t *testing.T) {
 
 // TestHalfOpen: a firewall forgets the connection. A batch too large for all buffers on the way blocks the writer too.
 func TestHalfOpen(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, Config{ConfirmTimeout: 300 * time.Millisecond, ConnectTimeout: time.Second})
 	mustSend(t, h.sink, message("a", "before"))
 	h.proxy.Freeze()
@@ -184,6 +188,7 @@ func TestHalfOpen(t *testing.T) {
 
 // TestCancelledWhileHung: a call returns when its context ends, whatever hangs: the write, the answer or the connect.
 func TestCancelledWhileHung(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, Config{ConfirmTimeout: time.Minute, ConnectTimeout: time.Minute})
 	big := message("a", "x")
 	big.Payload = make([]byte, 3<<20)
@@ -222,6 +227,7 @@ func cancelled(t *testing.T, sink *Sink, ds ...*outbox.Delivery) {
 
 // TestSlowNetwork: what drips gets there; a write that gets on is no hang.
 func TestSlowNetwork(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, Config{ConfirmTimeout: 20 * time.Second})
 	h.proxy.Drip(200 * time.Microsecond)
 	ds := make([]*outbox.Delivery, 20)
@@ -237,6 +243,7 @@ func TestSlowNetwork(t *testing.T) {
 
 // TestCloseUnderLoad: calls under way end, as unavailable.
 func TestCloseUnderLoad(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, Config{})
 	mustSend(t, h.sink, message("a", "before"))
 	h.proxy.Freeze()
@@ -250,6 +257,7 @@ func TestCloseUnderLoad(t *testing.T) {
 
 // TestURLFunc: the URL is asked for at each connect, and a node that is away is passed over.
 func TestURLFunc(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, Config{})
 	good := h.server.Through(h.proxy.Addr())
 	current := "amqp://u:wrong@" + h.proxy.Addr()
@@ -272,6 +280,7 @@ func TestURLFunc(t *testing.T) {
 
 // TestTLS: the authorities' file is the URL's, and read at each connect.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, Config{})
 	certificate, authority := selfSigned(t)
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate}})

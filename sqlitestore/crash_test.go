@@ -273,6 +273,9 @@ func (s *Store) operate(ctx context.Context, verb string, c outbox.Change) (outb
 
 // TestKilledOperators: a change that is killed has done what its operation says, and goes on from there: each message once.
 func TestKilledOperators(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs processes for seconds")
+	}
 	const messages = 3000
 	dead := `insert into outbox_dead (seq, id, topic, key, payload, headers, published_at, died_at)
 		select seq, id, topic, key, x'', headers, published_at, ended_at from outbox_archive; delete from outbox_archive`

@@ -387,7 +387,7 @@ func discardWaits(e *env) {
 		waits := make(chan outbox.ChangeReport, 1)
 		began := make(chan struct{}, 1)
 		go func() {
-			report, err := o.Discard(e.ctx, outbox.Change{Filter: outbox.Filter{IDs: []outbox.ID{id}}, Reason: "test", Wait: time.Minute,
+			report, err := o.Discard(e.ctx, outbox.Change{Filter: outbox.Filter{IDs: []outbox.ID{id}}, Reason: "test", Wait: 6 * e.patience,
 				Progress: func(p outbox.ChangeReport) {
 					if p.Waiting {
 						select {

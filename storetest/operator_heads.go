@@ -106,7 +106,7 @@ func discardedDying(e *env) {
 	var err error
 	go func() {
 		defer close(ended)
-		report, err = o.Discard(e.ctx, outbox.Change{Filter: outbox.Filter{Key: "k"}, Reason: "test", Wait: time.Minute,
+		report, err = o.Discard(e.ctx, outbox.Change{Filter: outbox.Filter{Key: "k"}, Reason: "test", Wait: 6 * e.patience,
 			Progress: func(p outbox.ChangeReport) {
 				if p.Waiting {
 					once.Do(func() { close(waiting) })

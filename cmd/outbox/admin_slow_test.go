@@ -16,6 +16,10 @@ import (
 // TestSlowAdminClients: clients that say nothing, stop in the middle of a request or never read cost the others nothing,
 // are cut off, and do not hold the end of the program.
 func TestSlowAdminClients(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	t.Parallel()
 	d := startDaemon(t, nil, "--to=stdout:", "--database-url=postgres://127.0.0.1:1/shop?sslmode=disable")
 	const each = 50
 	address := strings.TrimPrefix(d.base, "http://")

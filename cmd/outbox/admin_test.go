@@ -86,6 +86,7 @@ func (d *daemon) statusz(t *testing.T) (s statuszJSON) {
 
 // TestProbes: alive and ready, with what statusz tells; the address is given back at the end.
 func TestProbes(t *testing.T) {
+	t.Parallel()
 	url := migrated(t)
 	d := startDaemon(t, nil, "--to=stdout:", "--database-url="+url, "--sample-interval=1s")
 	eventually(t, "it is ready", func() bool { status, _ := d.get(t, "/readyz"); return status == http.StatusOK })
@@ -119,6 +120,7 @@ func TestProbes(t *testing.T) {
 
 // TestProbesWithoutDatabase: without a database a relay is alive and not ready, says why, and has its metrics.
 func TestProbesWithoutDatabase(t *testing.T) {
+	t.Parallel()
 	const nobody = "postgres://user:hush-hush@127.0.0.1:1/shop?sslmode=disable"
 	d := startDaemon(t, nil, "--to=amqp://user:hush-hush@127.0.0.1:1", "--database-url="+nobody)
 	if status, body := d.get(t, "/livez"); status != http.StatusOK {
@@ -146,6 +148,7 @@ func TestProbesWithoutDatabase(t *testing.T) {
 
 // TestReadyzTellsTheEnd: a stopping relay is not ready, and answers until it has stopped.
 func TestReadyzTellsTheEnd(t *testing.T) {
+	t.Parallel()
 	store, begun, release := outboxtest.NewStore(), make(chan struct{}), make(chan struct{})
 	if _, err := store.Publish(t.Context(), outbox.Message{Topic: "a"}); err != nil {
 		t.Fatal(err)
@@ -189,6 +192,7 @@ func TestReadyzTellsTheEnd(t *testing.T) {
 
 // TestAdminAddress: off, taken and not one.
 func TestAdminAddress(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -213,6 +217,7 @@ func TestAdminAddress(t *testing.T) {
 
 // TestMetricsAtStart: everything that docs/observability.md lists is there, at zero, and is well named.
 func TestMetricsAtStart(t *testing.T) {
+	t.Parallel()
 	url := migrated(t)
 	d := startDaemon(t, nil, "--to=stdout:", "--database-url="+url)
 	eventually(t, "it has looked at the outbox", func() bool {
@@ -263,6 +268,7 @@ func TestExportErrorsAreFew(t *testing.T) {
 // TestLogOfDeadDatabase: while the database does not answer the calls fail again and again, the log tells it once each,
 // readyz says so and livez does not.
 func TestLogOfDeadDatabase(t *testing.T) {
+	t.Parallel()
 	url := migrated(t)
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -274,7 +280,7 @@ func TestLogOfDeadDatabase(t *testing.T) {
 	}
 	defer proxy.Close()
 	through := fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", cfg.User, proxy.Addr(), cfg.Database)
-	d := startDaemon(t, nil, "--to=stdout:", "--database-url="+through, "--lease=1s", "--sample-interval=1s")
+	d := startDaemon(t, nil, "--to=stdout:", "--database-url="+through, "--lease=3s", "--sample-interval=1s")
 	eventually(t, "it is ready", func() bool { status, _ := d.get(t, "/readyz"); return status == http.StatusOK })
 	before := strings.Count(d.log.String(), "\n")
 	proxy.Refuse(true)
@@ -301,6 +307,7 @@ func TestLogOfDeadDatabase(t *testing.T) {
 
 // TestAdminBounds: headers that are too large are refused, and no path takes anything.
 func TestAdminBounds(t *testing.T) {
+	t.Parallel()
 	d := startDaemon(t, nil, "--to=stdout:", "--database-url=postgres://127.0.0.1:1/shop?sslmode=disable")
 	ask := func(method, path, header string) int {
 		request, err := http.NewRequestWithContext(t.Context(), method, d.base+path, strings.NewReader("x"))

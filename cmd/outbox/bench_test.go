@@ -23,6 +23,10 @@ func benchSchemas(t *testing.T, url string) (names []string) {
 
 // TestBench: everything is measured, nothing is lost, and nothing is left. An outbox that is there is not touched.
 func TestBench(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	t.Parallel()
 	url := migrated(t)
 	id := strings.TrimSpace(call(t, nil, "publish", "--topic=a", "--database-url="+url).want(t, exitDone).out)
 	r := call(t, nil, "bench", "--rows=200", "--keys=7", "--payload=1KiB", "--duration=1s", "--rate=50", "--json", "--database-url="+url).want(t, exitDone)
@@ -47,6 +51,7 @@ func TestBench(t *testing.T) {
 
 // TestBenchInterrupted: the schema is dropped all the same; one of a bench that was killed is told of, and stays.
 func TestBenchInterrupted(t *testing.T) {
+	t.Parallel()
 	url := postgres.Database(t)
 	execSQL(t, connect(t, url), "create schema outbox_bench_0123456789ab")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -96,6 +101,7 @@ func TestBenchTable(t *testing.T) {
 
 // TestBenchWithoutRights: who may not create schemas is told so, and nothing is left.
 func TestBenchWithoutRights(t *testing.T) {
+	t.Parallel()
 	url := postgres.Database(t)
 	name := regexp.MustCompile(`outbox_test_[a-z0-9]+`).FindString(url)
 	role := name + "_reader"

@@ -16,6 +16,7 @@ import (
 )
 
 func TestMigrateCycle(t *testing.T) {
+	t.Parallel()
 	url := "--database-url=" + postgres.Database(t)
 	wantIn(t, call(t, nil, "migrate", "validate", url).want(t, exitUnhealthy).err, "outbox migrate up")
 	wantIn(t, call(t, nil, "migrate", "list", url).want(t, exitDone).out, "core", "no")
@@ -38,6 +39,7 @@ func TestMigrateCycle(t *testing.T) {
 
 // TestMigratePrint: what is printed makes the schema that validate accepts.
 func TestMigratePrint(t *testing.T) {
+	t.Parallel()
 	url := postgres.Database(t)
 	sql := call(t, nil, "migrate", "print", "--database-schema=shop_outbox").want(t, exitDone).out
 	execSQL(t, connect(t, url), sql)
@@ -46,6 +48,7 @@ func TestMigratePrint(t *testing.T) {
 }
 
 func TestPublishAndRunOnce(t *testing.T) {
+	t.Parallel()
 	url := "--database-url=" + migrated(t)
 	id := strings.TrimSpace(call(t, nil, "publish", url, "--topic=orders.created", "--key=order-7", `--payload={"id":7}`,
 		"--content-type=application/json", "--header=tenant=a=b", "--max-attempts=unlimited", "--broker-ttl=1d").want(t, exitDone).out)
@@ -64,6 +67,7 @@ func TestPublishAndRunOnce(t *testing.T) {
 }
 
 func TestPublishDedupKeyAndID(t *testing.T) {
+	t.Parallel()
 	url := "--database-url=" + migrated(t)
 	id := outbox.NewID().String()
 	args := []string{"publish", url, "--topic=a", "--dedup-key=k", "--id=" + id}
@@ -80,6 +84,7 @@ func TestPublishDedupKeyAndID(t *testing.T) {
 }
 
 func TestPublishRefuses(t *testing.T) {
+	t.Parallel()
 	url := "--database-url=" + migrated(t)
 	for args, says := range map[string]string{
 		"--topic=a..b": "Topic", "--topic=a --id=x": "--id", "--topic=a --delay=5": "--delay", "--topic=a --deliver-at=noon": "--deliver-at",
@@ -93,6 +98,7 @@ func TestPublishRefuses(t *testing.T) {
 
 // TestPublishFileRoundTrip: what stdout: writes can be published again, and comes back the same.
 func TestPublishFileRoundTrip(t *testing.T) {
+	t.Parallel()
 	url := "--database-url=" + migrated(t)
 	lines := `{"topic":"a","key":"k","payload":{"n":1},"headers":{"h":"ü<>&"}}
 {"topic":"a","key":"k","payload_base64":"AAH/"}
@@ -118,6 +124,7 @@ func TestPublishFileRoundTrip(t *testing.T) {
 }
 
 func TestPublishFileStopsAtAWrongLine(t *testing.T) {
+	t.Parallel()
 	url := migrated(t)
 	file := filepath.Join(t.TempDir(), "lines")
 	for text, says := range map[string]string{
@@ -169,6 +176,10 @@ func TestPublishFileBoundsLines(t *testing.T) {
 
 // TestPublishFileBoundsBatches: a batch ends early when its lines are large.
 func TestPublishFileBoundsBatches(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	t.Parallel()
 	url := migrated(t)
 	line := `{"topic":"a","payload":"` + strings.Repeat("x", 1_000_000) + `"}` + "\n"
 	file := write(t, filepath.Join(t.TempDir(), "lines"), strings.Repeat(line, 70)+"wrong")
@@ -178,6 +189,7 @@ func TestPublishFileBoundsBatches(t *testing.T) {
 
 // TestWaitForSilentDatabase: the timeout holds although the database takes the connection and never answers.
 func TestWaitForSilentDatabase(t *testing.T) {
+	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -237,6 +249,7 @@ func fakeRelay(t *testing.T, url, host string, pid int, patterns ...string) {
 }
 
 func TestStatus(t *testing.T) {
+	t.Parallel()
 	url := migrated(t)
 	conn := connect(t, url)
 	execSQL(t, conn, `insert into outbox.message (id, topic, payload, published_at)
@@ -325,6 +338,7 @@ func TestHumanNumbers(t *testing.T) {
 }
 
 func TestRelaysOfNobody(t *testing.T) {
+	t.Parallel()
 	r := call(t, nil, "relays", "--database-url="+migrated(t)).want(t, exitDone)
 	wantIn(t, r.err, "outbox run")
 	if r.out != "" {
@@ -333,6 +347,7 @@ func TestRelaysOfNobody(t *testing.T) {
 }
 
 func TestHealth(t *testing.T) {
+	t.Parallel()
 	url := migrated(t)
 	ask := func(code int, args ...string) result {
 		t.Helper()
@@ -361,6 +376,7 @@ func TestHealth(t *testing.T) {
 }
 
 func TestWait(t *testing.T) {
+	t.Parallel()
 	url := migrated(t)
 	call(t, nil, "wait", "--database-url="+url).want(t, exitDone)
 	call(t, nil, "publish", "--topic=a", "--database-url="+url).want(t, exitDone)
@@ -374,6 +390,7 @@ func TestWait(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	url := migrated(t)
 	r := call(t, nil, "check", "--to=stdout:", "--database-url="+url).want(t, exitUnhealthy)
 	wantIn(t, r.out, "FOUND  relays", "→ outbox run")
@@ -403,6 +420,7 @@ func (*brokenSink) Preflight(context.Context) error { return fmt.Errorf("no stre
 
 // TestSecretFileRotates: a password that changed while a relay runs is used at the next connect (case 61).
 func TestSecretFileRotates(t *testing.T) {
+	t.Parallel()
 	url := migrated(t)
 	file := write(t, filepath.Join(t.TempDir(), "url"), strings.Replace(url, "postgres@", "nobody-there:old@", 1))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -410,7 +428,7 @@ func TestSecretFileRotates(t *testing.T) {
 	out, log := &lockedBuffer{}, &lockedBuffer{}
 	ended := make(chan int)
 	go func() {
-		ended <- run(ctx, []string{"run", "--to=stdout:", "--database-url-file=" + file, "--lease=1s"}, []string{noAdmin}, out, log)
+		ended <- run(ctx, []string{"run", "--to=stdout:", "--database-url-file=" + file, "--lease=3s"}, []string{noAdmin}, out, log)
 	}()
 	eventually(t, "the old secret is refused", func() bool { return strings.Contains(log.String(), "nobody-there") })
 	write(t, file, url+"\n")

@@ -430,6 +430,7 @@ func TestMissingFiles(t *testing.T) {
 
 // TestSecretsStaySecret: whatever goes wrong, a password is not shown.
 func TestSecretsStaySecret(t *testing.T) {
+	t.Parallel()
 	const url = "postgres://me:hush-hush@127.0.0.1:1/db?sslmode=disable&connect_timeout=1"
 	for _, args := range [][]string{
 		{"status"}, {"relays"}, {"health"}, {"check"}, {"wait", "--timeout=1s"}, {"publish", "--topic=a"}, {"migrate", "up"},

@@ -15,15 +15,19 @@ import (
 // TestDemoNeedsNothing: on a machine without PostgreSQL, NATS and RabbitMQ, whose PATH has the shell's usual commands
 // only, the demo takes a SQLite file and the NATS server that is in the program.
 func TestDemoNeedsNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	t.Parallel()
 	bin := barePath(t)
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := temporaryFolders(t)
+	dir := t.TempDir()
 	var stdout, stderr bytes.Buffer
 	cmd := exec.Command(exe, "demo", "--orders=200", "--json")
-	cmd.Env = []string{"PATH=" + bin, pgdev.EnvDirs + "=", envProgram + "=1", "TMPDIR=" + os.TempDir()}
+	cmd.Env = []string{"PATH=" + bin, pgdev.EnvDirs + "=", envProgram + "=1", "TMPDIR=" + dir}
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v: %s", err, stderr.String())
@@ -36,8 +40,8 @@ func TestDemoNeedsNothing(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	wantIn(t, stderr.String(), "SQLite and NATS are there", "is killed (SIGKILL) while it holds ", "relay 2 has them")
-	if after := temporaryFolders(t); len(after) > len(before) {
-		t.Errorf("folders %q, there were %q before", after, before)
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("folders %v are left, %v", left, err)
 	}
 }
 
@@ -57,18 +61,9 @@ func barePath(t *testing.T) string {
 	return bin
 }
 
-// temporaryFolders are those of private SQLite files.
-func temporaryFolders(t *testing.T) []string {
-	t.Helper()
-	found, err := filepath.Glob(filepath.Join(os.TempDir(), "*sqlite*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
-}
-
 // TestDemoChoosesSQLite: also where PostgreSQL is installed.
 func TestDemoChoosesSQLite(t *testing.T) {
+	t.Parallel()
 	r := call(t, demoEnv, "demo", "--orders=20", "--database=sqlite:").want(t, exitDone)
 	wantIn(t, r.out, "committed 20 orders in SQLite", "The private SQLite and NATS are gone again", "outbox run --database-url sqlite:shop.db")
 	call(t, demoEnv, "demo", "--database=sqlite:shop.db").want(t, exitUsage)

@@ -76,6 +76,7 @@ func TestDemoJSON(t *testing.T) {
 
 // TestDemoEvents: real events, committed, delivered and in order. The variable names a file of JSON lines.
 func TestDemoEvents(t *testing.T) {
+	t.Parallel()
 	file := os.Getenv("OUTBOX_TEST_EVENTS")
 	if file == "" {
 		t.Skip("OUTBOX_TEST_EVENTS is not set")
@@ -95,6 +96,10 @@ func TestDemoEvents(t *testing.T) {
 
 // TestDemoFile: what lines say about topic, key, headers and payload is delivered, and nothing about times.
 func TestDemoFile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	t.Parallel()
 	postgres.Cluster(t)
 	line := `{"topic":"a.b","key":"k","headers":{"x":"y"},"payload":{"a":  1},"delay_seconds":1000,"dedup_key":"d","id":"0190f3a0-0000-7000-8000-000000000001"}`
 	file := write(t, filepath.Join(t.TempDir(), "lines"), strings.Repeat(line+"\n\n", 12))
@@ -132,6 +137,10 @@ func streamNames(t *testing.T, js jetstream.JetStream) (names []string) {
 
 // TestDemoFails: when the stream loses a message and gets a foreign one, the demo says so.
 func TestDemoFails(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	t.Parallel()
 	url, server := postgres.Database(t), natsServer(t)
 	js := jetStream(t, server.URL())
 	ended := make(chan result)
@@ -193,6 +202,10 @@ var relayProcess = regexp.MustCompile(`relay (\d) runs \(process (\d+)\)`)
 
 // TestDemoSignals: Ctrl-C ends the relay and the servers; and when the demo itself is killed, nothing outlives it.
 func TestDemoSignals(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	t.Parallel()
 	postgres.Cluster(t)
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
 		t.Run(s.String(), func(t *testing.T) {
@@ -246,6 +259,7 @@ func TestDemoCancelled(t *testing.T) {
 // TestDemoNextSteps: the commands that the report ends with are right; the one that runs is checked by config, which
 // has its flags.
 func TestDemoNextSteps(t *testing.T) {
+	t.Parallel()
 	r := &demo.Result{}
 	_, steps, found := strings.Cut(r.Report(), "Next:\n")
 	if !found {

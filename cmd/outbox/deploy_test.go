@@ -201,6 +201,7 @@ func file(t *testing.T, path string) string {
 // TestDeployedExpressions: dashboard and alerts name what a daemon exposes, and every alert has its part of the runbook.
 // What it exposes is listed for the tests that evaluate the alerts. Faults that are planted are found.
 func TestDeployedExpressions(t *testing.T) {
+	t.Parallel()
 	e := exposition(t)
 	if *update {
 		write(t, seriesFile, e.list())

@@ -48,6 +48,7 @@ func stored(t *testing.T, url, stream string) uint64 {
 
 // TestRunToNATS: one command, no file, the stream made when it is asked for.
 func TestRunToNATS(t *testing.T) {
+	t.Parallel()
 	url, server := migrated(t), natsServer(t)
 	env := []string{"OUTBOX_DATABASE_URL=" + url, "OUTBOX_TO=" + server.URL(), "OUTBOX_STREAM=ORDERS", "OUTBOX_SUBJECTS=orders.>"}
 	var lines strings.Builder
@@ -69,6 +70,7 @@ func TestRunToNATS(t *testing.T) {
 
 // TestRunWaitsForNATS: a broker that is not there yet is waited for, and costs no attempt.
 func TestRunWaitsForNATS(t *testing.T) {
+	t.Parallel()
 	url, server := migrated(t), natsServer(t)
 	server.Stop()
 	ctx, cancel := context.WithCancel(t.Context())

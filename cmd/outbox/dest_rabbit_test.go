@@ -31,6 +31,10 @@ func rabbitServer(t *testing.T) *rabbitdev.Server {
 
 // TestRunToRabbit shares one server, which takes seconds to start.
 func TestRunToRabbit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	t.Parallel()
 	server := rabbitServer(t)
 	t.Run("options", func(t *testing.T) { testRabbitOptions(t, server) })
 	t.Run("check", func(t *testing.T) { testRabbitCheck(t, server) })

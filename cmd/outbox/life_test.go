@@ -142,6 +142,7 @@ func partitions(t *testing.T, o *testOutbox) {
 // TestThreeAtNight: many messages are behind and one key is blocked. Status, keys and why answer soon and name the next command; the last of
 // them cures it. OUTBOX_TEST_BEHIND is how many messages.
 func TestThreeAtNight(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("inserts many rows")
 	}
@@ -205,6 +206,7 @@ func countedID(t *testing.T, conn *pgx.Conn, query string) (id string) {
 
 // TestReplayToAnUnknownDestination: nobody would ever take the messages. Without a live relay nobody knows.
 func TestReplayToAnUnknownDestination(t *testing.T) {
+	t.Parallel()
 	url := migrated(t)
 	flag := "--database-url=" + url
 	conn := connect(t, url)

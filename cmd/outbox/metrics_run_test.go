@@ -52,6 +52,7 @@ func (d *daemon) want(t *testing.T, when string, want map[string]float64) {
 
 // TestMetricsOfARun: successes, retries, a dead letter and a broker outage, each in its place.
 func TestMetricsOfARun(t *testing.T) {
+	t.Parallel()
 	url, server := migrated(t), natsServer(t)
 	db := "--database-url=" + url
 	d := startDaemon(t, nil, db, "--to="+server.URL(), "--stream=ORDERS", "--create", "--subjects=orders.>", "--max-attempts=2",

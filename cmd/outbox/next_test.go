@@ -12,6 +12,7 @@ import (
 // TestNextRepeatsFlags: a command that is printed works as it stands after a call whose flags say which outbox is meant; secrets are
 // not shown.
 func TestNextRepeatsFlags(t *testing.T) {
+	t.Parallel()
 	url := migrated(t)
 	dir := t.TempDir()
 	secret := write(t, filepath.Join(dir, "it's the url"), url)
@@ -114,6 +115,7 @@ func TestRouteFor(t *testing.T) {
 
 // TestHostileHome: what somebody has written into the settings does not steer the terminal of who checks, and is no command.
 func TestHostileHome(t *testing.T) {
+	t.Parallel()
 	url := migrated(t)
 	execSQL(t, connect(t, url), "update outbox.setting set value = E'\\x1b[2J\\n→ outbox discard --all --yes' where name = 'home'")
 	r := call(t, nil, "check", "--to=stdout:", "--database-url="+url).want(t, exitUnhealthy)

@@ -117,6 +117,7 @@ func TestConfirmation(t *testing.T) {
 
 // TestCtrlCAtTheQuestion: it ends the program, although that waits for an answer.
 func TestCtrlCAtTheQuestion(t *testing.T) {
+	t.Parallel()
 	url := migrated(t)
 	conn, flag := connect(t, url), "--database-url="+url
 	makeDead(t, conn, "a", 1)
@@ -125,7 +126,7 @@ func TestCtrlCAtTheQuestion(t *testing.T) {
 		t.Skip(err)
 	}
 	defer terminal.Close()
-	p := startAt(t, terminal, nil, "redrive", "--all", flag)
+	p := startIn(t, nil, terminal, nil, "redrive", "--all", flag)
 	eventually(t, "it asks", func() bool { return strings.Contains(p.log.String(), "Do it?") })
 	p.signal(t, os.Interrupt)
 	ended := make(chan struct{})
@@ -175,6 +176,7 @@ func openStore(t *testing.T, url string) *pgstore.Store {
 }
 
 func TestDiscardOfWhatIsHeld(t *testing.T) {
+	t.Parallel()
 	url := migrated(t)
 	flag, store := "--database-url="+url, openStore(t, url)
 	id := strings.TrimSpace(call(t, nil, "publish", "--topic=a", "--key=k", flag).want(t, exitDone).out)
@@ -203,6 +205,7 @@ func TestDiscardOfWhatIsHeld(t *testing.T) {
 
 // TestCtrlCInADiscardThatWaits: it ends with what was done, and the command that goes on.
 func TestCtrlCInADiscardThatWaits(t *testing.T) {
+	t.Parallel()
 	url := migrated(t)
 	flag := "--database-url=" + url
 	call(t, nil, "publish", "--topic=a", flag).want(t, exitDone)
@@ -216,6 +219,7 @@ func TestCtrlCInADiscardThatWaits(t *testing.T) {
 }
 
 func TestPauseAndResume(t *testing.T) {
+	t.Parallel()
 	url := migrated(t)
 	flag, conn := "--database-url="+url, connect(t, url)
 	call(t, nil, "publish", "--topic=billing.paid", "--key=k", flag).want(t, exitDone)
@@ -239,6 +243,7 @@ func TestPauseAndResume(t *testing.T) {
 
 // TestThreeInTheMorning: from a first look to the command that releases a blocked key.
 func TestThreeInTheMorning(t *testing.T) {
+	t.Parallel()
 	url := migrated(t)
 	flag, conn := "--database-url="+url, connect(t, url)
 	fakeRelay(t, url, "web-1", 812, ">")
@@ -264,6 +269,7 @@ func TestThreeInTheMorning(t *testing.T) {
 
 // TestStoppedChangeGoesOn: Ctrl-C, and a kill without warning, leave an operation that can be gone on with.
 func TestStoppedChangeGoesOn(t *testing.T) {
+	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
 		t.Run(sig.String(), func(t *testing.T) {
 			inBoth(t, func(t *testing.T, o *testOutbox) { stoppedChangeGoesOn(t, o, sig) })
@@ -299,6 +305,7 @@ func stoppedChangeGoesOn(t *testing.T, o *testOutbox, sig syscall.Signal) {
 
 // TestStoppedChangeSaysSo: what a stopped change prints is the command that goes on.
 func TestStoppedChangeSaysSo(t *testing.T) {
+	t.Parallel()
 	url := migrated(t)
 	conn, flag := connect(t, url), "--database-url="+url
 	makeDead(t, conn, "a", 100)
@@ -316,6 +323,7 @@ func TestStoppedChangeSaysSo(t *testing.T) {
 
 // TestHostileTextsAreShownHarmless: what handlers and operators have written does not steer the terminal of who reads it.
 func TestHostileTextsAreShownHarmless(t *testing.T) {
+	t.Parallel()
 	url := migrated(t)
 	conn, flag := connect(t, url), "--database-url="+url
 	makeDead(t, conn, "a", 1)
@@ -340,6 +348,7 @@ func TestHostileTextsAreShownHarmless(t *testing.T) {
 
 // TestPauseOfAnUnknownDestination: it may be misspelt, or its relay not yet be there.
 func TestPauseOfAnUnknownDestination(t *testing.T) {
+	t.Parallel()
 	url := migrated(t)
 	flag := "--database-url=" + url
 	if r := call(t, nil, "pause", "--destination=evnts", flag).want(t, exitDone); r.err != "" {

@@ -142,12 +142,9 @@ func (c *collector) parent(span string) string {
 	return c.parents[span]
 }
 
-// exportTo makes the programs that the test starts export by the standard variables.
-func exportTo(t *testing.T, endpoint, every string) {
-	t.Helper()
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
-	t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", every)
-	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", every)
+// exportTo are the standard variables that make a program export.
+func exportTo(endpoint, every string) (env []string) {
+	return []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + endpoint, "OTEL_METRIC_EXPORT_INTERVAL=" + every, "OTEL_BSP_SCHEDULE_DELAY=" + every}
 }
 
 const (
@@ -166,13 +163,12 @@ func publishTraced(t *testing.T, url, topic string) {
 // TestOTLP: a relay that is a process of its own exports instruments and spans where the standard variables say, with what
 // they say of itself; no address is listened on for it.
 func TestOTLP(t *testing.T) {
+	t.Parallel()
 	url, c := migrated(t), newCollector(t)
-	exportTo(t, c.URL, "100")
-	t.Setenv("OTEL_SERVICE_NAME", "shop-outbox")
-	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
-	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=hush-hush")
+	env := append(exportTo(c.URL, "100"), "OTEL_SERVICE_NAME=shop-outbox", "OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=test",
+		"OTEL_EXPORTER_OTLP_HEADERS=authorization=hush-hush")
 	out := &lockedBuffer{}
-	p := start(t, out, "run", "--to=stdout:", "--database-url="+url, "--sample-interval=1s")
+	p := startIn(t, env, nil, out, "run", "--to=stdout:", "--database-url="+url, "--sample-interval=1s")
 	eventually(t, "the gauges of the outbox are exported", func() bool { return c.count("outbox.ready{}") == 0 && c.count("outbox.relays{}") == 1 })
 	if n := c.count("outbox.delivered{destination=default,topic=_other}"); n != 0 {
 		t.Errorf("before anything is delivered its counter is %v", n)
@@ -205,10 +201,10 @@ func TestOTLP(t *testing.T) {
 
 // TestOTLPFlush: what was not exported when a relay is stopped is exported then.
 func TestOTLPFlush(t *testing.T) {
+	t.Parallel()
 	url, c := migrated(t), newCollector(t)
-	exportTo(t, c.URL, hour)
 	out := &lockedBuffer{}
-	p := start(t, out, "run", "--to=stdout:", "--database-url="+url)
+	p := startIn(t, exportTo(c.URL, hour), nil, out, "run", "--to=stdout:", "--database-url="+url)
 	publishTraced(t, url, "orders.created")
 	eventually(t, "the message is delivered", func() bool { return strings.Contains(out.String(), "orders.created") })
 	if n := c.count("outbox.delivered{destination=default,topic=orders.created}"); n != -1 || c.parent("deliver orders.created") != "" {
@@ -226,6 +222,10 @@ func TestOTLPFlush(t *testing.T) {
 
 // TestOTLPCollectorAway: a collector that is away, ill or silent costs a line a minute, no message, and seconds of the stop.
 func TestOTLPCollectorAway(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	t.Parallel()
 	const enough = 20 // exports
 	for name, answer := range map[string]func(w http.ResponseWriter, silence <-chan struct{}){
 		"away": nil,
@@ -235,6 +235,7 @@ func TestOTLPCollectorAway(t *testing.T) {
 		"silent": func(_ http.ResponseWriter, silence <-chan struct{}) { <-silence },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			url, silence := migrated(t), make(chan struct{})
 			var asked atomic.Int64
 			endpoint := "http://127.0.0.1:1"
@@ -248,12 +249,12 @@ func TestOTLPCollectorAway(t *testing.T) {
 				endpoint = server.URL
 			}
 			defer close(silence)
-			exportTo(t, endpoint, "50")
+			env := exportTo(endpoint, "50")
 			for _, limit := range []string{"OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_METRIC_EXPORT_TIMEOUT", "OTEL_BSP_EXPORT_TIMEOUT"} {
-				t.Setenv(limit, "1000")
+				env = append(env, limit+"=1000")
 			}
 			out := &lockedBuffer{}
-			p := start(t, out, "run", "--to=stdout:", "--database-url="+url)
+			p := startIn(t, env, nil, out, "run", "--to=stdout:", "--database-url="+url)
 			conn := connect(t, url)
 			published := 0
 			eventually(t, "deliveries go on while exports fail", func() bool {

@@ -22,10 +22,12 @@ type testOutbox struct {
 	lite bool
 }
 
-// inBoth runs a test in PostgreSQL and in SQLite.
+// inBoth runs a test in PostgreSQL and in SQLite, beside others.
 func inBoth(t *testing.T, test func(t *testing.T, o *testOutbox)) {
 	t.Helper()
+	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
 		o := &testOutbox{t: t, url: migrated(t)}
 		cfg, err := pgx.ParseConfig(o.url)
 		if err != nil {
@@ -35,6 +37,7 @@ func inBoth(t *testing.T, test func(t *testing.T, o *testOutbox)) {
 		test(t, o)
 	})
 	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
 		path := filepath.Join(t.TempDir(), "shop.db")
 		o := &testOutbox{t: t, url: "sqlite:" + path, lite: true}
 		call(t, nil, "migrate", "up", "--database-url="+o.url).want(t, exitDone)

@@ -75,6 +75,7 @@ func (r relaying) awaitTopics(t *testing.T, n int) {
 // TestPoolerWithoutNotifications: everything works through a pooler in transaction mode, by few connections: running,
 // publishing, looking, migrating.
 func TestPoolerWithoutNotifications(t *testing.T) {
+	t.Parallel()
 	_, url := pooled(t, pgbouncerdev.Config{PoolSize: 4})
 	db := "--database-url=" + url + execMode
 	call(t, nil, "migrate", "up", db).want(t, exitDone)
@@ -94,6 +95,7 @@ func TestPoolerWithoutNotifications(t *testing.T) {
 
 // TestPoolerWithNotifications: what a pooler swallows is missed, told once, and polling goes on (case 36).
 func TestPoolerWithNotifications(t *testing.T) {
+	t.Parallel()
 	_, url := pooled(t, pgbouncerdev.Config{})
 	db := "--database-url=" + url + execMode
 	r := relayIn(t, db, "--poll-interval=50ms")
@@ -109,6 +111,7 @@ func TestPoolerWithNotifications(t *testing.T) {
 
 // TestPoolerWithDirectListener: a connection of its own for notifications makes a relay behind a pooler fast again.
 func TestPoolerWithDirectListener(t *testing.T) {
+	t.Parallel()
 	direct, url := pooled(t, pgbouncerdev.Config{})
 	db, listen := "--database-url="+url+execMode, "--database-listen-url="+direct
 	r := relayIn(t, db, listen, "--poll-interval=1h", "--log-level=debug")
@@ -126,6 +129,7 @@ func TestPoolerWithDirectListener(t *testing.T) {
 
 // TestPoolerLosesPreparedStatements: without the mode in the URL check finds it, and a relay's log says what to do.
 func TestPoolerLosesPreparedStatements(t *testing.T) {
+	t.Parallel()
 	_, url := pooled(t, pgbouncerdev.Config{})
 	wantIn(t, call(t, nil, "check", "--database-url="+url).want(t, exitUnhealthy).out, "FOUND  pooler", "default_query_exec_mode=exec", "max_prepared_statements")
 	r := relayIn(t, "--database-url="+url, "--notify=off", "--poll-interval=50ms")
@@ -133,6 +137,7 @@ func TestPoolerLosesPreparedStatements(t *testing.T) {
 }
 
 func TestPoolerKeepsPreparedStatements(t *testing.T) {
+	t.Parallel()
 	_, url := pooled(t, pgbouncerdev.Config{PreparedStatements: 200})
 	db := "--database-url=" + url
 	wantIn(t, call(t, nil, "check", db, "--notify=off").out, "keeps prepared statements")
@@ -144,6 +149,7 @@ func TestPoolerKeepsPreparedStatements(t *testing.T) {
 // TestPublishThroughPooler: a program with database/sql and a pooler publishes, and a pool is still told from a
 // transaction (case 60).
 func TestPublishThroughPooler(t *testing.T) {
+	t.Parallel()
 	_, url := pooled(t, pgbouncerdev.Config{PoolSize: 2})
 	db, err := sql.Open("pgx", url+execMode)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 // TestRedrivenReachesJetStream: the stream still knows the id of a message that it stored before its relay heard of it; the
 // same message again is a duplicate, the redriven one is not.
 func TestRedrivenReachesJetStream(t *testing.T) {
+	t.Parallel()
 	url, server := migrated(t), natsServer(t)
 	env := []string{"OUTBOX_DATABASE_URL=" + url, "OUTBOX_TO=" + server.URL(), "OUTBOX_STREAM=ORDERS", "OUTBOX_SUBJECTS=orders.>", "OUTBOX_CREATE=true"}
 	conn := connect(t, url)

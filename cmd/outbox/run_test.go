@@ -34,6 +34,7 @@ func (b *lockedBuffer) String() string {
 
 // TestRunByFile: topics go where the routes say, and a stop leaves nothing behind.
 func TestRunByFile(t *testing.T) {
+	t.Parallel()
 	url := migrated(t)
 	file := configFile(t, `
 database: {url: "${OUTBOX_DATABASE_URL}"}
@@ -70,6 +71,7 @@ routes:
 }
 
 func TestRunDisabled(t *testing.T) {
+	t.Parallel()
 	url := migrated(t)
 	call(t, nil, "publish", "--topic=a", "--database-url="+url).want(t, exitDone)
 	r := call(t, nil, "run", "--once", "--disable-relay", "--json", "--database-url="+url).want(t, exitDone)
@@ -77,6 +79,7 @@ func TestRunDisabled(t *testing.T) {
 }
 
 func TestRunWithoutMigrating(t *testing.T) {
+	t.Parallel()
 	url := postgres.Database(t)
 	r := call(t, nil, "run", "--to=stdout:", "--database-migrate=check", "--database-url="+url).want(t, exitFailed)
 	wantIn(t, r.err, "outbox migrate up")
@@ -85,6 +88,7 @@ func TestRunWithoutMigrating(t *testing.T) {
 
 // TestRunToFullDisk: when nothing can be written, no message pays for it.
 func TestRunToFullDisk(t *testing.T) {
+	t.Parallel()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skip(err)
@@ -108,18 +112,18 @@ type program struct {
 
 func start(t *testing.T, stdout io.Writer, args ...string) *program {
 	t.Helper()
-	return startAt(t, nil, stdout, args...)
+	return startIn(t, nil, nil, stdout, args...)
 }
 
-// startAt is start with a standard input.
-func startAt(t *testing.T, stdin io.Reader, stdout io.Writer, args ...string) *program {
+// startIn is start with variables of the environment and a standard input.
+func startIn(t *testing.T, env []string, stdin io.Reader, stdout io.Writer, args ...string) *program {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &program{exec.Command(exe, args...), &lockedBuffer{}}
-	p.Env = append(os.Environ(), envProgram+"=1", noAdmin)
+	p.Env = append(append(os.Environ(), envProgram+"=1", noAdmin), env...)
 	p.Stdin, p.Stdout, p.Stderr = stdin, stdout, p.log
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
@@ -149,6 +153,7 @@ func (p *program) wantExit(t *testing.T, code int) {
 
 // TestSignalStops: SIGTERM and SIGINT stop gracefully, and the relay takes itself off the list.
 func TestSignalStops(t *testing.T) {
+	t.Parallel()
 	for _, s := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
 		url := migrated(t)
 		out := &lockedBuffer{}
@@ -165,6 +170,7 @@ func TestSignalStops(t *testing.T) {
 // TestSecondSignalAborts: a delivery that hangs is waited for, and no longer after a second signal; what it held is
 // abandoned, and the exit code says so. The delivery hangs because nobody reads the program's output.
 func TestSecondSignalAborts(t *testing.T) {
+	t.Parallel()
 	url := migrated(t)
 	read, write, err := os.Pipe()
 	if err != nil {

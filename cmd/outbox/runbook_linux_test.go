@@ -343,6 +343,7 @@ func hasParts(text string, parts []string) bool {
 // TestRunbook plays every state of docs/operations.md: it makes the state, reads what the program says about it, types the command
 // that this names, as it stands, and sees the state end. What the runbook shows is what was read and typed.
 func TestRunbook(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays many states")
 	}

@@ -8,6 +8,7 @@ import (
 // TestArchiveSettingsDiffer: relays that differ in nothing but how they keep what has ended are told of by status and check, for each
 // of the settings that say so; and those that do not differ are not.
 func TestArchiveSettingsDiffer(t *testing.T) {
+	t.Parallel()
 	const mixed = "the relays of default have different rules"
 	for name, c := range map[string]struct {
 		other []string

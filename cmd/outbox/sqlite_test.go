@@ -9,6 +9,7 @@ import (
 
 // TestSQLiteVerbs: what works with a SQLite file, from nothing to an empty outbox.
 func TestSQLiteVerbs(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "shop.db")
 	url := "--database-url=sqlite:" + file
 	ok := func(args ...string) result {
@@ -50,6 +51,7 @@ func TestSQLiteVerbs(t *testing.T) {
 
 // TestNoSQLiteFile: a file that is something else is named, and left as it is.
 func TestNoSQLiteFile(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "notes.txt")
 	write(t, file, "buy milk, and bread")
 	for _, args := range [][]string{{"run", "--to=stdout:", "--once"}, {"migrate", "up"}, {"status"}, {"publish", "--topic=a"}} {
@@ -65,6 +67,7 @@ func TestNoSQLiteFile(t *testing.T) {
 
 // TestSQLiteIsDurable: the program's commits wait for the disk.
 func TestSQLiteIsDurable(t *testing.T) {
+	t.Parallel()
 	c := &config{}
 	_, db, err := c.openSQLite(filepath.Join(t.TempDir(), "shop.db"), true, nil)
 	if err != nil {
@@ -79,6 +82,7 @@ func TestSQLiteIsDurable(t *testing.T) {
 
 // TestSQLiteRefusals: what needs PostgreSQL says so, and what a setting cannot mean is refused.
 func TestSQLiteRefusals(t *testing.T) {
+	t.Parallel()
 	file := "--database-url=sqlite:" + filepath.Join(t.TempDir(), "shop.db")
 	for _, args := range [][]string{{"check"}, {"wal"}, {"migrate", "print"}, {"bench"}} {
 		r := call(t, nil, append(args, file)...).want(t, exitUsage)
@@ -95,6 +99,7 @@ func TestSQLiteRefusals(t *testing.T) {
 
 // TestSQLiteNext: with a SQLite file no command is named that works with PostgreSQL only.
 func TestSQLiteNext(t *testing.T) {
+	t.Parallel()
 	url := "--database-url=sqlite:" + filepath.Join(t.TempDir(), "shop.db")
 	call(t, nil, "migrate", "up", url).want(t, exitDone)
 	a := &app{repeated: repeated{sqlite: true}}

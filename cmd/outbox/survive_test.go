@@ -222,6 +222,7 @@ func (s *survival) log(t *testing.T) (records []record) {
 // TestRunSurvives: whatever happens to the services, everything is delivered, in order, nothing is dead, and the log
 // has one line for each change of state.
 func TestRunSurvives(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}

@@ -17,6 +17,7 @@ import (
 
 // TestTopOnce: without a terminal there is one picture, plain, and with --json one document.
 func TestTopOnce(t *testing.T) {
+	t.Parallel()
 	db := "--database-url=" + migrated(t)
 	call(t, nil, "publish", "--topic=a", db).want(t, exitDone)
 	plain := call(t, nil, "top", db).want(t, exitDone).out
@@ -94,6 +95,7 @@ func terminal(t *testing.T) (far, near *os.File) {
 
 // TestTopRestoresTerminal: Ctrl-C, as a terminal sends it, ends it well and leaves the terminal as it was.
 func TestTopRestoresTerminal(t *testing.T) {
+	t.Parallel()
 	far, near := terminal(t)
 	exe, err := os.Executable()
 	if err != nil {

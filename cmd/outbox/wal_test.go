@@ -12,6 +12,7 @@ import (
 
 // TestWAL: nobody has the engine, one has it and polls, one streams.
 func TestWAL(t *testing.T) {
+	t.Parallel()
 	url := migrated(t)
 	db := "--database-url=" + url
 	wantIn(t, call(t, nil, "wal", db).want(t, exitNothing).err, "outbox run --engine wal")

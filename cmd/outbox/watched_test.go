@@ -38,6 +38,10 @@ func proxied(t *testing.T, url string) (*faultnet.Proxy, string) {
 // TestFrozenDatabase: a database that takes connections and says nothing makes the relay not ready, in memory and in time,
 // and costs few lines; the relay stays alive. Who asks the database itself is told that it does not answer.
 func TestFrozenDatabase(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	t.Parallel()
 	proxy, through := proxied(t, migrated(t))
 	d := startDaemon(t, nil, "--to=stdout:", "--database-url="+through, "--lease=3s", "--sample-interval=1s")
 	eventually(t, "it is ready", func() bool { status, _ := d.get(t, "/readyz"); return status == http.StatusOK })
@@ -80,6 +84,7 @@ func TestFrozenDatabase(t *testing.T) {
 
 // TestHostileTopics: rows whose topics no publisher may write have a bounded number of series, in a text that can be read.
 func TestHostileTopics(t *testing.T) {
+	t.Parallel()
 	url := migrated(t)
 	conn := connect(t, url)
 	execSQL(t, conn, "alter table outbox.message drop constraint message_topic")
@@ -113,6 +118,10 @@ func TestHostileTopics(t *testing.T) {
 
 // TestTwoWatchedRelays: what each has done is its own, what there is comes from one of them, and from the other when that ends.
 func TestTwoWatchedRelays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	t.Parallel()
 	url := migrated(t)
 	args := []string{"--to=stdout:", "--database-url=" + url, "--sample-interval=1s", "--slots=5"}
 	both := []*daemon{startDaemon(t, nil, args...), startDaemon(t, nil, args...)}
@@ -148,6 +157,10 @@ func TestTwoWatchedRelays(t *testing.T) {
 
 // TestMetricsOfStream: who streams, who stands by, and who would like to.
 func TestMetricsOfStream(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	t.Parallel()
 	url := migrated(t)
 	args := []string{"--to=stdout:", "--engine=wal", "--notify=off", "--sample-interval=1s"}
 	first := startDaemon(t, nil, append(args, "--database-url="+url)...)

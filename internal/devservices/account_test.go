@@ -1,6 +1,8 @@
 package devservices
 
 import (
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -64,9 +66,23 @@ func TestAccountOwns(t *testing.T) {
 	}
 }
 
+// TestFreePort: a server can listen there, and the system gives the port to nobody who asks for any.
 func TestFreePort(t *testing.T) {
 	port, err := FreePort()
-	if err != nil || port <= 0 {
-		t.Fatalf("FreePort = %d, %v", port, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	if err != nil {
+		t.Skip("the range of the system's own ports is not known here:", err)
+	}
+	var first, last int
+	if _, err := fmt.Sscan(string(text), &first, &last); err != nil || first <= port && port <= last {
+		t.Errorf("port %d is one of the system's own, %d to %d, %v", port, first, last, err)
 	}
 }

@@ -17,8 +17,12 @@ import (
 // order policy. Nothing is lost, keys stay in order, nothing is delivered twice at a time, and no death spends an
 // attempt. make chaos plays it with 200,000 messages for each policy.
 func TestChaos(t *testing.T) {
+	plays(t)
 	for _, order := range []string{"skip", "block", "park", "none"} {
-		t.Run(order, func(t *testing.T) { chaos(t, order) })
+		t.Run(order, func(t *testing.T) {
+			t.Parallel()
+			chaos(t, order)
+		})
 	}
 }
 

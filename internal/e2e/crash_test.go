@@ -13,6 +13,7 @@ import (
 // One message among 500 kills the process each time; a supervisor starts the process again. That message dies of it,
 // and no other has an attempt counted.
 func TestMessageThatKillsItsProcess(t *testing.T) {
+	plays(t)
 	db := newDatabase(t)
 	h := crashtest.New(t)
 	p := plan{URL: db.url, Lease: time.Second, Slots: 600, MaxAttempts: 2, Seed: 19, Messages: 501, Keys: 100, Work: time.Millisecond}
@@ -63,6 +64,7 @@ func TestMessageThatKillsItsProcess(t *testing.T) {
 // Relays are killed twenty times, those that have taken over from a killed one first, so that there are suspects: no
 // message pays for it with its life.
 func TestRelayKilledTwentyTimes(t *testing.T) {
+	plays(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

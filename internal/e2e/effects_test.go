@@ -84,6 +84,7 @@ func (d *database) appliedOnce(want int) error {
 
 // TestEffectsUnderRandomKills: two relays, killed at random while their handlers commit.
 func TestEffectsUnderRandomKills(t *testing.T) {
+	plays(t)
 	seed := seedOf(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	db := newDatabase(t)

@@ -32,6 +32,7 @@ func newStreamingServer(t *testing.T) *database {
 // TestEngineChanges: under a steady load the relays are killed and come back with the other engine, until both are side by
 // side, all stream or all poll. make chaos plays it with more messages.
 func TestEngineChanges(t *testing.T) {
+	plays(t)
 	c := &storm{t: t, seed: seedOf(t), db: newDatabase(t), h: crashtest.New(t)}
 	c.random = rand.New(rand.NewPCG(c.seed, 0))
 	n := chaosMessages(t)
@@ -86,6 +87,7 @@ func (c *storm) replace(i int, engine pgstore.Engine) {
 // TestStreamerSuspended: the relay that streams is stopped until the server has given it up and another streams and has
 // taken its messages. When it goes on, its results are refused.
 func TestStreamerSuspended(t *testing.T) {
+	plays(t)
 	db := newStreamingServer(t)
 	h := crashtest.New(t)
 	p := plan{URL: db.url, Engine: pgstore.EngineWAL, Quiet: true, Lease: time.Second, Slots: 20, Seed: 3, Messages: 20, Keys: 200,
@@ -122,6 +124,7 @@ func TestStreamerSuspended(t *testing.T) {
 // TestKilledInALargeTransaction: relays are killed while a large transaction is streamed to them, before its commit and
 // after it. make chaos plays it with more messages and kills.
 func TestKilledInALargeTransaction(t *testing.T) {
+	plays(t)
 	db := newStreamingServer(t)
 	h := crashtest.New(t)
 	n, kills := 12_000, 3
@@ -157,6 +160,7 @@ func TestKilledInALargeTransaction(t *testing.T) {
 // TestStreamerOfOtherTopics: what only a relay takes that does not stream is delivered by it, and when the one that streams
 // is killed, it streams within seconds.
 func TestStreamerOfOtherTopics(t *testing.T) {
+	plays(t)
 	db := newDatabase(t)
 	h := crashtest.New(t)
 	p := plan{URL: db.url, Engine: pgstore.EngineWAL, Quiet: true, Lease: 2 * time.Second, Slots: 20, Seed: 5, Messages: 200, Keys: 20,

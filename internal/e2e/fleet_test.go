@@ -13,6 +13,7 @@ import (
 // Fleets at the edges: few slots, few or very many keys, half of the first attempts failing, scheduled messages,
 // large payloads beside a small limit, short leases; relays are killed at random.
 func TestFleetsAtTheEdges(t *testing.T) {
+	plays(t)
 	for name, c := range map[string]struct {
 		plan
 		relays, kills int
@@ -27,6 +28,7 @@ func TestFleetsAtTheEdges(t *testing.T) {
 		"large payloads, no keys": {plan{Lease: 2 * time.Second, Slots: 20, FailEvery: 5, Messages: 800, Bytes: 1 << 20, BatchBytes: 100_000, Work: time.Millisecond}, 3, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c.Seed = seedOf(t)
 			random := rand.New(rand.NewPCG(c.Seed, 0))
 			db := newDatabase(t)
@@ -56,8 +58,10 @@ func TestFleetsAtTheEdges(t *testing.T) {
 // Mixed fleets: the same destination takes other topics in other relays, keys run across topics, one topic is
 // without order, another destination takes the rest, and topics are paused meanwhile.
 func TestMixedFleet(t *testing.T) {
+	plays(t)
 	for _, slots := range []int{1, 30} {
 		t.Run(fmt.Sprint(slots, " slots"), func(t *testing.T) {
+			t.Parallel()
 			seed := seedOf(t)
 			random := rand.New(rand.NewPCG(seed, 0))
 			db := newDatabase(t)

@@ -13,8 +13,10 @@ import (
 
 // TestRelaysKilledAtRandom: relays are killed at random while they deliver.
 func TestRelaysKilledAtRandom(t *testing.T) {
+	plays(t)
 	for _, relays := range []int{2, 4, 8} {
 		t.Run(fmt.Sprint(relays, " relays"), func(t *testing.T) {
+			t.Parallel()
 			seed := seedOf(t)
 			random := rand.New(rand.NewPCG(seed, 0))
 			db := newDatabase(t)
@@ -64,6 +66,7 @@ func TestRelaysKilledAtRandom(t *testing.T) {
 
 // A relay that is stopped past its lease and continued finds its claims taken and is refused.
 func TestRelaySuspendedPastItsLease(t *testing.T) {
+	t.Parallel()
 	db := newDatabase(t)
 	h := crashtest.New(t)
 	p := plan{URL: db.url, Lease: time.Second, Slots: 20, Seed: 3, Messages: 60, Keys: 40, Work: 300 * time.Millisecond}

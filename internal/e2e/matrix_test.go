@@ -18,10 +18,7 @@ const (
 // destination and order of keys. Nothing is lost, keys stay in order, and what comes twice had been in flight. make matrix
 // plays all of it and writes the table into docs/guarantees.md.
 func TestMatrix(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes half a minute")
-	}
-	t.Parallel()
+	plays(t)
 	rows, page := chosenRows(t), newPage(t)
 	seed := seedOf(t)
 	for _, destination := range destinations {

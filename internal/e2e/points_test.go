@@ -51,6 +51,7 @@ var engines = map[string]pgstore.Engine{"poll": pgstore.EnginePoll, "wal": pgsto
 
 // TestRelayKilledAtEachStep: a relay is killed at each step between claim and settle.
 func TestRelayKilledAtEachStep(t *testing.T) {
+	plays(t)
 	for name, engine := range engines {
 		for _, m := range moments {
 			t.Run(name+"/"+m.what, func(t *testing.T) {
@@ -68,6 +69,7 @@ func TestRelayKilledAtEachStep(t *testing.T) {
 // TestHeirKilled: the relay that has taken over what a killed one held is killed, too: with the claim on its way, and when it has
 // its answer.
 func TestHeirKilled(t *testing.T) {
+	plays(t)
 	for name, engine := range engines {
 		for _, point := range []string{"sent.claim:2", "takeover.after", "takeover.after:2"} {
 			t.Run(name+"/"+point, func(t *testing.T) {
@@ -87,6 +89,7 @@ func TestHeirKilled(t *testing.T) {
 // TestRedriverKilled: the process that redrives dead letters is killed with a batch on its way. Another one redrives the
 // rest, while a relay delivers them.
 func TestRedriverKilled(t *testing.T) {
+	plays(t)
 	for name, engine := range engines {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -195,8 +198,10 @@ func (c *killing) check(t *testing.T) {
 // TestEffectsKilledAroundTheCommit: the process dies when its handler has settled and not committed, or has committed and
 // its relay does not know yet.
 func TestEffectsKilledAroundTheCommit(t *testing.T) {
+	plays(t)
 	for _, point := range []string{"effect.settled", "effect.committed"} {
 		t.Run(point, func(t *testing.T) {
+			t.Parallel()
 			db := newDatabase(t)
 			h := crashtest.New(t)
 			db.publishEffects(t, 20, 3)

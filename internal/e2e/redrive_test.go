@@ -21,9 +21,7 @@ import (
 // published under the same keys. The command is killed, and goes on by what outbox ops says. All of them reach the stream once
 // more, those of a key in order.
 func TestRedriveKilled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs processes for seconds")
-	}
+	plays(t)
 	letters := sizeOf(t, "OUTBOX_TEST_REDRIVE_MESSAGES", 2000)
 	const rate = 2000
 	db, server := newDatabase(t), newNATS(t)

@@ -12,6 +12,7 @@ import (
 
 // TestDatabaseCrashes: PostgreSQL crashes under load, with asynchronous settles.
 func TestDatabaseCrashes(t *testing.T) {
+	plays(t)
 	server, db := newServer(t)
 	h := crashtest.New(t)
 	p := plan{URL: db.url, Lease: 3 * time.Second, Slots: 50, FailEvery: 50, AsyncSettle: true, Seed: 5, Messages: 6000, Keys: 100, Pause: time.Millisecond}
@@ -26,6 +27,7 @@ func TestDatabaseCrashes(t *testing.T) {
 
 // TestDatabaseFaults: the database is frozen, restarted and hangs up, in the middle of a drain.
 func TestDatabaseFaults(t *testing.T) {
+	plays(t)
 	server, db := newServer(t)
 	h := crashtest.New(t)
 	p := plan{URL: db.url, Lease: 3 * time.Second, Slots: 50, FailEvery: 50, Seed: 7, Messages: 6000, Keys: 100, Pause: time.Millisecond}

@@ -34,6 +34,7 @@ func (s *slowSink) Deliver(ctx context.Context, d *outbox.Delivery) error {
 // to exceed its time limit, whether it is the probe or not. The destination is available again, that message ends
 // dead after its own attempts, and the others are delivered.
 func TestMessageThatTimesOut(t *testing.T) {
+	t.Parallel()
 	db := newDatabase(t)
 	store, err := pgstore.Open(t.Context(), db.url, nil)
 	if err != nil {

@@ -13,10 +13,7 @@ import (
 // TestVerdictsFire: what a cell of the matrix must notice is planted into a run without a fault, at a broker and at a
 // handler: a message that disappears, one that comes again, two of a key in the wrong order, another payload.
 func TestVerdictsFire(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes ten seconds")
-	}
-	t.Parallel()
+	plays(t)
 	calm := fault{name: "calm", exact: true, play: func(*cell) {}}
 	for _, p := range []place{{destination: toJetStream, order: "skip"}, {destination: toHandler, order: "skip"}} {
 		t.Run(p.destination, func(t *testing.T) {

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"strconv"
 	"testing"
@@ -12,22 +13,30 @@ import (
 
 var postgres pgtest.Shared
 
-func TestMain(m *testing.M) { os.Exit(postgres.Run(m)) }
+// How many plans the tests play, those of databases three at a time, unless the command line says it by -rapid.checks.
+const (
+	inDatabases = 3
+	inNone      = 30
+)
 
-// plays sets how many plans a test plays, unless the command line says it by -rapid.checks.
-func plays(t *testing.T, n int) {
-	t.Helper()
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := plays(inDatabases); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(postgres.Run(m))
+}
+
+// plays sets for all tests that begin from now on how many plans they play.
+func plays(n int) error {
+	const checks = "rapid.checks"
 	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == checks })
 	if given {
-		return
+		return nil
 	}
-	checks := flag.Lookup("rapid.checks").Value
-	before := checks.String()
-	if err := checks.Set(strconv.Itoa(n)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = checks.Set(before) })
+	return flag.Lookup(checks).Value.Set(strconv.Itoa(n))
 }
 
 // tally adds up what happened in all schedules.

@@ -78,7 +78,10 @@ func (tx sqliteTx) Rollback(context.Context) error { return tx.tx.Rollback() }
 
 // TestSchedulesInSQLite: whatever the schedule, no promise is broken on SQLite.
 func TestSchedulesInSQLite(t *testing.T) {
-	plays(t, 3)
+	if testing.Short() {
+		t.Skip("waits for leases")
+	}
+	t.Parallel()
 	var all tally
 	rapid.Check(t, func(rt *rapid.T) {
 		plans := rapid.SliceOfN(Plans(Limits{Steps: 16}), 3, 3).Draw(rt, "plans")

@@ -34,6 +34,8 @@ func (c Config) conf(port int) string {
 	set("unix_socket_directories", "")
 	set("max_connections", "400") // those of tests that have ended take their time under load
 	set("max_prepared_transactions", "20")
+	set("max_wal_senders", "40") // many tests at a time stream
+	set("max_replication_slots", "40")
 	set("shared_buffers", "32MB")
 	set("wal_level", "logical")
 	set("log_min_messages", "warning")

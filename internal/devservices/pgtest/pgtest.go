@@ -36,6 +36,9 @@ const patience = 2 * time.Minute
 type Shared struct {
 	// Config is the private server's; a server given by the variable is used as it is.
 	Config pgdev.Config
+	// Parallel is how many tests run at a time for each processor, unless the command line says how many: those of a
+	// server wait most of their time, for it or for a process. The default is one, as always.
+	Parallel int
 
 	once    sync.Once
 	server  *pgdev.Server // nil when the server is given
@@ -48,6 +51,10 @@ type Shared struct {
 func (s *Shared) Run(m *testing.M, options ...goleak.Option) int {
 	if err := skipExamples(devservices.ThisMachine(), pgdev.Installed); err != nil {
 		fmt.Fprintln(os.Stderr, "pgtest: skip examples:", err)
+		return 1
+	}
+	if err := letRun(s.Parallel); err != nil {
+		fmt.Fprintln(os.Stderr, "pgtest: tests at a time:", err)
 		return 1
 	}
 	code := m.Run()

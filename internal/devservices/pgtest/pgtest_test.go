@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -18,7 +19,10 @@ import (
 
 var postgres Shared
 
-func TestMain(m *testing.M) { os.Exit(postgres.Run(m)) }
+func TestMain(m *testing.M) {
+	postgres.Parallel, _ = strconv.Atoi(os.Getenv(envParallel)) // none is 0
+	os.Exit(postgres.Run(m))
+}
 
 // envLeak makes TestLeak leave a goroutine behind.
 const envLeak = "OUTBOX_TEST_PGTEST_LEAK"
