@@ -1,5 +1,5 @@
 -- made by go test ./pgstore -run TestRecordedSchema -record-schema
--- migrations: 6fc3c244c778e111443f185501a7972d48e60cc60ab4862c9b850457fd1202ad
+-- migrations: 95413c838204f85ba1f298a92dbbd87b4c53e05368b7fe76c635e901fe7d30aa
 --
 -- PostgreSQL database dump
 --
@@ -2503,12 +2503,20 @@ declare
     due    timestamptz;
     ends   timestamptz;
 begin
+    -- An INSERT would refuse these as well, with the row in its error.
+    if topic is null or payload is null then
+        raise not_null_violation using
+            message = case when topic is null then 'topic' else 'payload' end || ': must not be null',
+            schema = 'outbox', table = 'message', column = case when topic is null then 'topic' else 'payload' end;
+    end if;
+    if topic = '' then -- which belongs to ids
+        perform "outbox".refuse('message_topic', topic);
+    end if;
     -- Before the seq is drawn, as an INSERT does it: who has drawn one and not ended is found by this lock, and below there
     -- may be a long wait (pgstore/base.go).
     lock table "outbox".message in row exclusive mode;
     n := nextval('"outbox".seq');
-    -- nullif: the topic '' belongs to ids, and the column is not null.
-    if dedup_key is not null and not "outbox".take_dedup_key(nullif(topic, ''), dedup_key, id, n) then
+    if dedup_key is not null and not "outbox".take_dedup_key(topic, dedup_key, id, n) then
         return null;
     end if;
     if own_id and not "outbox".take_dedup_key('', id::text, id, n) then
@@ -2696,6 +2704,42 @@ $$;
 --
 
 COMMENT ON FUNCTION outbox.redrive_rows(p_seqs bigint[]) IS 'Internal: redrives these messages, under the claim lock.';
+
+
+--
+-- Name: refuse(text, text); Type: FUNCTION; Schema: outbox; Owner: -
+--
+
+CREATE FUNCTION outbox.refuse(name text, value text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+declare
+    of_table  constant text := split_part(name, '_', 1);
+    of_column constant text := substr(name, length(of_table) + 2);
+begin
+    raise check_violation using
+        message = concat(of_column, ' ' || quote_literal(left(value, 80)), ': ', case of_column
+            when 'topic' then 'must be tokens of A-Z a-z 0-9 _ - joined by dots, such as orders.created, at most 255 bytes'
+            when 'key' then 'must be 1 to 512 bytes without control characters, or null'
+            when 'payload' then 'must be at most 67108864 bytes'
+            when 'headers' then 'must be an object of at most 64 strings, 16384 bytes together: names of 1 to 64 of A-Z a-z 0-9 . _ -, unique without '
+                'case, that do not begin with Outbox- or Nats-; values without control characters'
+            when 'dedup_key' then 'must be 1 to 255 bytes, or null'
+            when 'max_attempts' then 'must be 1 or more, 0 for unlimited, or null for the relay''s rule'
+            when 'broker_ttl' then 'must be above zero, or null'
+            else 'must be finite'
+        end),
+        schema = 'outbox', table = of_table, column = of_column, constraint = name;
+end
+$$;
+
+
+--
+-- Name: FUNCTION refuse(name text, value text); Type: COMMENT; Schema: outbox; Owner: -
+--
+
+COMMENT ON FUNCTION outbox.refuse(name text, value text) IS 'Internal: raises the violation of the CHECK of this name, without the row; the value is shown.';
 
 
 --
@@ -3649,14 +3693,14 @@ CREATE TABLE outbox.message (
     broker_ttl interval,
     expires_at timestamp with time zone,
     published_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    CONSTRAINT message_broker_ttl CHECK ((broker_ttl > '00:00:00'::interval)),
-    CONSTRAINT message_dedup_key CHECK (((octet_length(dedup_key) >= 1) AND (octet_length(dedup_key) <= 255))),
-    CONSTRAINT message_headers CHECK (outbox.headers_valid(headers)),
-    CONSTRAINT message_key CHECK ((((octet_length(key) >= 1) AND (octet_length(key) <= 512)) AND (key !~ '[\x01-\x1f\x7f-\x9f]'::text))),
-    CONSTRAINT message_max_attempts CHECK ((max_attempts >= 0)),
-    CONSTRAINT message_payload CHECK ((octet_length(payload) <= 67108864)),
-    CONSTRAINT message_times CHECK ((isfinite(published_at) AND isfinite(expires_at))),
-    CONSTRAINT message_topic CHECK (((octet_length(topic) <= 255) AND (topic ~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$'::text)))
+    CONSTRAINT message_broker_ttl CHECK ((((broker_ttl > '00:00:00'::interval) IS NOT FALSE) OR outbox.refuse('message_broker_ttl'::text))),
+    CONSTRAINT message_dedup_key CHECK (((((octet_length(dedup_key) >= 1) AND (octet_length(dedup_key) <= 255)) IS NOT FALSE) OR outbox.refuse('message_dedup_key'::text))),
+    CONSTRAINT message_headers CHECK ((outbox.headers_valid(headers) OR outbox.refuse('message_headers'::text))),
+    CONSTRAINT message_key CHECK ((((((octet_length(key) >= 1) AND (octet_length(key) <= 512)) AND (key !~ '[\x01-\x1f\x7f-\x9f]'::text)) IS NOT FALSE) OR outbox.refuse('message_key'::text))),
+    CONSTRAINT message_max_attempts CHECK ((((max_attempts >= 0) IS NOT FALSE) OR outbox.refuse('message_max_attempts'::text))),
+    CONSTRAINT message_payload CHECK ((((octet_length(payload) <= 67108864) IS NOT FALSE) OR outbox.refuse('message_payload'::text))),
+    CONSTRAINT message_times CHECK ((((isfinite(published_at) AND isfinite(expires_at)) IS NOT FALSE) OR outbox.refuse('message_times'::text))),
+    CONSTRAINT message_topic CHECK (((((octet_length(topic) <= 255) AND (topic ~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$'::text)) IS NOT FALSE) OR outbox.refuse('message_topic'::text, topic)))
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_insert_scale_factor='0', autovacuum_vacuum_insert_threshold='100000', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='100000', autovacuum_vacuum_cost_delay='0');
 
@@ -3757,14 +3801,14 @@ CREATE TABLE outbox.waiting (
     failed_at timestamp with time zone,
     error_class text,
     last_error text,
-    CONSTRAINT waiting_broker_ttl CHECK ((broker_ttl > '00:00:00'::interval)),
-    CONSTRAINT waiting_dedup_key CHECK (((octet_length(dedup_key) >= 1) AND (octet_length(dedup_key) <= 255))),
-    CONSTRAINT waiting_headers CHECK (outbox.headers_valid(headers)),
-    CONSTRAINT waiting_key CHECK ((((octet_length(key) >= 1) AND (octet_length(key) <= 512)) AND (key !~ '[\x01-\x1f\x7f-\x9f]'::text))),
-    CONSTRAINT waiting_max_attempts CHECK ((max_attempts >= 0)),
-    CONSTRAINT waiting_payload CHECK ((octet_length(payload) <= 67108864)),
-    CONSTRAINT waiting_times CHECK ((isfinite(published_at) AND isfinite(expires_at) AND isfinite(available_at))),
-    CONSTRAINT waiting_topic CHECK (((octet_length(topic) <= 255) AND (topic ~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$'::text)))
+    CONSTRAINT waiting_broker_ttl CHECK ((((broker_ttl > '00:00:00'::interval) IS NOT FALSE) OR outbox.refuse('waiting_broker_ttl'::text))),
+    CONSTRAINT waiting_dedup_key CHECK (((((octet_length(dedup_key) >= 1) AND (octet_length(dedup_key) <= 255)) IS NOT FALSE) OR outbox.refuse('waiting_dedup_key'::text))),
+    CONSTRAINT waiting_headers CHECK ((outbox.headers_valid(headers) OR outbox.refuse('waiting_headers'::text))),
+    CONSTRAINT waiting_key CHECK ((((((octet_length(key) >= 1) AND (octet_length(key) <= 512)) AND (key !~ '[\x01-\x1f\x7f-\x9f]'::text)) IS NOT FALSE) OR outbox.refuse('waiting_key'::text))),
+    CONSTRAINT waiting_max_attempts CHECK ((((max_attempts >= 0) IS NOT FALSE) OR outbox.refuse('waiting_max_attempts'::text))),
+    CONSTRAINT waiting_payload CHECK ((((octet_length(payload) <= 67108864) IS NOT FALSE) OR outbox.refuse('waiting_payload'::text))),
+    CONSTRAINT waiting_times CHECK ((((isfinite(published_at) AND isfinite(expires_at) AND isfinite(available_at)) IS NOT FALSE) OR outbox.refuse('waiting_times'::text))),
+    CONSTRAINT waiting_topic CHECK (((((octet_length(topic) <= 255) AND (topic ~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$'::text)) IS NOT FALSE) OR outbox.refuse('waiting_topic'::text, topic)))
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='50000', autovacuum_vacuum_cost_delay='0');
 
@@ -4140,89 +4184,89 @@ ALTER TABLE ONLY outbox.archive ATTACH PARTITION outbox.archive_default DEFAULT;
 -- Data for Name: archive_default; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.archive_default VALUES (15, '01a22c87-807a-7622-9fac-163027105378', 'up.kept', 'up.kept', '\x6b6570742031', '{"Label": "kept 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.482533+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 12:56:47.615536+00');
-INSERT INTO outbox.archive_default VALUES (16, '01a22c87-807a-7c71-a140-6daab2b1e79b', 'up.kept', 'up.kept', '\x6b6570742032', '{"Label": "kept 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.482876+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 12:56:47.615536+00');
+INSERT INTO outbox.archive_default VALUES (15, '01a22d29-82b9-7366-b815-9f7efedad9fd', 'up.kept', 'up.kept', '\x6b6570742031', '{"Label": "kept 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.889471+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 15:53:45.95065+00');
+INSERT INTO outbox.archive_default VALUES (16, '01a22d29-82c5-7826-95da-98488b5121a4', 'up.kept', 'up.kept', '\x6b6570742032', '{"Label": "kept 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.901773+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 15:53:45.95065+00');
 
 
 --
 -- Data for Name: claim; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.claim OVERRIDING SYSTEM VALUE VALUES (1, '01a22c87-8084-7c3a-bd12-eb93c569ebef', '01a22c87-807b-70fe-a243-6323f31d26df', 1, 'lane', '{5,6}', '{1318119338,1318119338}', 17, 0, '2026-11-30 12:56:47.499093+00');
+INSERT INTO outbox.claim OVERRIDING SYSTEM VALUE VALUES (1, '01a22d29-831e-7cfb-ab13-045a2ee4eb7f', '01a22d29-82c9-7e9a-bf52-d1196340ddd3', 1, 'lane', '{5,6}', '{1318119338,1318119338}', 17, 0, '2026-11-30 15:53:45.05848+00');
 
 
 --
 -- Data for Name: control; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.control VALUES ('topic', 'up.paused', 'recorded', 'test', '2026-11-30 12:56:47.619024+00');
+INSERT INTO outbox.control VALUES ('topic', 'up.paused', 'recorded', 'test', '2026-11-30 15:53:45.984456+00');
 
 
 --
 -- Data for Name: dead; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.dead VALUES (10, '01a22c87-8078-7ce7-a5b7-8fd4b2457827', 'up.dead', NULL, '\x646561642031', '{"Label": "dead 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.48092+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 12:56:47.5837+00', '2026-11-30 12:56:47.5837+00', 'error', 'as recorded', '2026-11-30 12:56:47.5837+00');
-INSERT INTO outbox.dead VALUES (11, '01a22c87-8079-7512-8bb2-5dad73b4026a', 'up.dead', NULL, '\x646561642032', '{"Label": "dead 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.481399+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 12:56:47.5837+00', '2026-11-30 12:56:47.5837+00', 'error', 'as recorded', '2026-11-30 12:56:47.5837+00');
-INSERT INTO outbox.dead VALUES (12, '01a22c87-8079-795c-a9fd-e0b58982342c', 'up.parked', 'up.parked', '\x7061726b65642031', '{"Label": "parked 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.481672+00', 0, 3, 0, true, NULL, NULL, '2026-11-30 12:56:47.598976+00', '2026-11-30 12:56:47.598976+00', 'error', 'as recorded', '2026-11-30 12:56:47.598976+00');
+INSERT INTO outbox.dead VALUES (10, '01a22d29-829d-7e52-a632-c9c817220685', 'up.dead', NULL, '\x646561642031', '{"Label": "dead 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.862552+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 15:53:45.68007+00', '2026-11-30 15:53:45.68007+00', 'error', 'as recorded', '2026-11-30 15:53:45.68007+00');
+INSERT INTO outbox.dead VALUES (11, '01a22d29-829f-7b1f-ba3b-93a69707f925', 'up.dead', NULL, '\x646561642032', '{"Label": "dead 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.864025+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 15:53:45.68007+00', '2026-11-30 15:53:45.68007+00', 'error', 'as recorded', '2026-11-30 15:53:45.68007+00');
+INSERT INTO outbox.dead VALUES (12, '01a22d29-82a0-7e86-95f9-1736b0b4fb79', 'up.parked', 'up.parked', '\x7061726b65642031', '{"Label": "parked 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.86515+00', 0, 3, 0, true, NULL, NULL, '2026-11-30 15:53:45.83421+00', '2026-11-30 15:53:45.83421+00', 'error', 'as recorded', '2026-11-30 15:53:45.83421+00');
 
 
 --
 -- Data for Name: dedup; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.dedup VALUES ('up.ready', 'once', '01a22c87-8072-7896-b341-0ce943c857be', 4, '2026-11-30 12:56:47.47663+00');
+INSERT INTO outbox.dedup VALUES ('up.ready', 'once', '01a22d29-8242-735a-80a6-eec6713f825d', 4, '2026-11-30 15:53:44.79141+00');
 
 
 --
 -- Data for Name: message; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.message VALUES (1, '01a22c87-8066-7e79-b0ac-b3a0caf5cd9d', 'up.ready', 'up.ready', '\x72656164792031', '{"Label": "ready 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.46469+00');
-INSERT INTO outbox.message VALUES (2, '01a22c87-806d-7d39-89fd-ed145c82b333', 'up.ready', 'up.ready', '\x72656164792032', '{"Label": "ready 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.470124+00');
-INSERT INTO outbox.message VALUES (3, '01a22c87-8071-7c9b-a8fa-7aab9c2addd5', 'up.ready', 'up.ready', '\x72656164792033', '{"Label": "ready 3"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.473995+00');
-INSERT INTO outbox.message VALUES (4, '01a22c87-8072-7896-b341-0ce943c857be', 'up.ready', NULL, '\x72656164792034', '{"Label": "ready 4", "content-type": "text/plain"}', 'once', 7, '01:00:00', NULL, '2026-11-30 12:56:47.47707+00');
-INSERT INTO outbox.message VALUES (5, '01a22c87-8075-7cec-b7eb-6b004a99f62a', 'up.flight', 'up.flight', '\x666c696768742031', '{"Label": "flight 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.477978+00');
-INSERT INTO outbox.message VALUES (6, '01a22c87-8076-76c6-891f-4a93d84cdae1', 'up.flight', 'up.flight', '\x666c696768742032', '{"Label": "flight 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.478567+00');
-INSERT INTO outbox.message VALUES (8, '01a22c87-8077-73b0-83c8-fe462747cc78', 'up.retry', 'up.retry', '\x72657472792032', '{"Label": "retry 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.479306+00');
-INSERT INTO outbox.message VALUES (13, '01a22c87-8079-7d69-a083-d958203e8631', 'up.parked', 'up.parked', '\x7061726b65642032', '{"Label": "parked 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.48194+00');
-INSERT INTO outbox.message VALUES (14, '01a22c87-807a-7224-81c5-40a0cb31c2ee', 'up.paused', 'up.paused', '\x7061757365642031', '{"Label": "paused 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.48219+00');
+INSERT INTO outbox.message VALUES (1, '01a22d29-81fa-7b26-9789-f39b8e07d608', 'up.ready', 'up.ready', '\x72656164792031', '{"Label": "ready 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.720933+00');
+INSERT INTO outbox.message VALUES (2, '01a22d29-8237-7583-8a28-e6f7404ee864', 'up.ready', 'up.ready', '\x72656164792032', '{"Label": "ready 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.762064+00');
+INSERT INTO outbox.message VALUES (3, '01a22d29-823c-7a55-bada-464bda7cb6e2', 'up.ready', 'up.ready', '\x72656164792033', '{"Label": "ready 3"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.764998+00');
+INSERT INTO outbox.message VALUES (4, '01a22d29-8242-735a-80a6-eec6713f825d', 'up.ready', NULL, '\x72656164792034', '{"Label": "ready 4", "content-type": "text/plain"}', 'once', 7, '01:00:00', NULL, '2026-11-30 15:53:44.792092+00');
+INSERT INTO outbox.message VALUES (5, '01a22d29-826c-7457-bbdb-5cab51ef6f44', 'up.flight', 'up.flight', '\x666c696768742031', '{"Label": "flight 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.812727+00');
+INSERT INTO outbox.message VALUES (6, '01a22d29-8270-7dda-be7d-5ba04bb225b5', 'up.flight', 'up.flight', '\x666c696768742032', '{"Label": "flight 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.817427+00');
+INSERT INTO outbox.message VALUES (8, '01a22d29-828d-72c3-8516-0ab026252599', 'up.retry', 'up.retry', '\x72657472792032', '{"Label": "retry 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.845447+00');
+INSERT INTO outbox.message VALUES (13, '01a22d29-82a5-7147-8f32-90b6711da4e5', 'up.parked', 'up.parked', '\x7061726b65642032', '{"Label": "parked 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.869371+00');
+INSERT INTO outbox.message VALUES (14, '01a22d29-82b3-7418-a065-11e8b8b65151', 'up.paused', 'up.paused', '\x7061757365642031', '{"Label": "paused 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.883501+00');
 
 
 --
 -- Data for Name: migration; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.migration VALUES (1, 'core', '2026-11-30 12:56:41.889342+00', 1);
+INSERT INTO outbox.migration VALUES (1, 'core', '2026-11-30 15:53:44.184117+00', 1);
 
 
 --
 -- Data for Name: operation; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.operation OVERRIDING SYSTEM VALUE VALUES (1, 'pause', '{"topic": "up.paused"}', NULL, NULL, 'done', 'test', 'recorded', '{"changed": 1}', '2026-11-30 12:56:47.619398+00', '2026-11-30 12:56:47.619398+00');
+INSERT INTO outbox.operation OVERRIDING SYSTEM VALUE VALUES (1, 'pause', '{"topic": "up.paused"}', NULL, NULL, 'done', 'test', 'recorded', '{"changed": 1}', '2026-11-30 15:53:45.985004+00', '2026-11-30 15:53:45.985004+00');
 
 
 --
 -- Data for Name: relay; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.relay VALUES ('01a22c87-807b-70fe-a243-6323f31d26df', '2026-11-30 12:57:47.489103+00', '00:01:00', 1, false, '{}', false, 'test', 0, 'test', 'poll', '{"lane": {"free": null, "take": "^(?:up\\.flight)$", "topics": [{"in": true, "pattern": "up.flight"}], "unordered": []}}', '{}', '{}', '', '2026-11-30 12:56:47.490947+00', '2026-11-30 12:56:47.489103+00');
+INSERT INTO outbox.relay VALUES ('01a22d29-82c9-7e9a-bf52-d1196340ddd3', '2026-11-30 15:54:44.950485+00', '00:01:00', 1, false, '{}', false, 'test', 0, 'test', 'poll', '{"lane": {"free": null, "take": "^(?:up\\.flight)$", "topics": [{"in": true, "pattern": "up.flight"}], "unordered": []}}', '{}', '{}', '', '2026-11-30 15:53:44.988289+00', '2026-11-30 15:53:44.950485+00');
 
 
 --
 -- Data for Name: setting; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.setting VALUES ('home', '7713911786142653404/16384/16396');
+INSERT INTO outbox.setting VALUES ('home', '7713973082847956653/16384/16397');
 
 
 --
 -- Data for Name: waiting; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.waiting VALUES (9, '01a22c87-8077-77e0-b650-9c9bef9b8723', 'up.later', 'up.later', '\x6c617465722031', '{"Label": "later 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.479772+00', 0, 0, 0, false, NULL, '2026-11-30 13:56:47.479772+00', NULL, NULL, NULL, NULL);
-INSERT INTO outbox.waiting VALUES (7, '01a22c87-8076-7dca-a92d-19eb863a2c85', 'up.retry', 'up.retry', '\x72657472792031', '{"Label": "retry 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.47901+00', 0, 1, 0, true, NULL, '2026-11-30 13:56:47.555146+00', '2026-11-30 12:56:47.555146+00', '2026-11-30 12:56:47.555146+00', 'error', 'as recorded');
+INSERT INTO outbox.waiting VALUES (9, '01a22d29-828f-78de-b091-3bd14a940132', 'up.later', 'up.later', '\x6c617465722031', '{"Label": "later 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.848138+00', 0, 0, 0, false, NULL, '2026-11-30 16:53:44.848138+00', NULL, NULL, NULL, NULL);
+INSERT INTO outbox.waiting VALUES (7, '01a22d29-8284-7a08-9b48-693f5c8af2e8', 'up.retry', 'up.retry', '\x72657472792031', '{"Label": "retry 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.839118+00', 0, 1, 0, true, NULL, '2026-11-30 16:53:45.461224+00', '2026-11-30 15:53:45.461224+00', '2026-11-30 15:53:45.461224+00', 'error', 'as recorded');
 
 
 --
