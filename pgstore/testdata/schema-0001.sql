@@ -1,5 +1,5 @@
 -- made by go test ./pgstore -run TestRecordedSchema -record-schema
--- migrations: 95413c838204f85ba1f298a92dbbd87b4c53e05368b7fe76c635e901fe7d30aa
+-- migrations: 43044ceb0129269a69139afaaa8f48cfb6803460e1d2c5ecab1447538993d970
 --
 -- PostgreSQL database dump
 --
@@ -2015,19 +2015,6 @@ COMMENT ON FUNCTION outbox.home() IS 'Which database the outbox is in. The setti
 
 
 --
--- Name: keys_without(bigint[], integer[], bigint[]); Type: FUNCTION; Schema: outbox; Owner: -
---
-
-CREATE FUNCTION outbox.keys_without(seqs bigint[], keys integer[], gone bigint[]) RETURNS integer[]
-    LANGUAGE sql IMMUTABLE
-    AS $$
-    select coalesce(array_agg(s.key order by s.n), '{}')
-    from unnest(seqs, keys) with ordinality s(seq, key, n)
-    where s.seq not in (select unnest(gone))
-$$;
-
-
---
 -- Name: lane_regexps(jsonb); Type: FUNCTION; Schema: outbox; Owner: -
 --
 
@@ -2944,19 +2931,6 @@ COMMENT ON FUNCTION outbox.seq_at(p_at timestamp with time zone) IS 'Internal: w
 
 
 --
--- Name: seqs_without(bigint[], bigint[]); Type: FUNCTION; Schema: outbox; Owner: -
---
-
-CREATE FUNCTION outbox.seqs_without(seqs bigint[], gone bigint[]) RETURNS bigint[]
-    LANGUAGE sql IMMUTABLE
-    AS $$
-    select coalesce(array_agg(s.seq order by s.n), '{}')
-    from unnest(seqs) with ordinality s(seq, n)
-    where s.seq not in (select unnest(gone))
-$$;
-
-
---
 -- Name: set_archive(text); Type: FUNCTION; Schema: outbox; Owner: -
 --
 
@@ -3043,17 +3017,19 @@ begin
            array_agg(r.seq) filter (where r.result = 'settled')
     into results, v_ended, v_moved, v_returned, v_gone
     from (
+        -- By hashed sets: a search of the claim's list for each message would take the square of it.
         select o.n, o.seq, o.kind, case
-                   when o.seq = any (c.seqs) then 'settled'
-                   when c.id is not null then 'before'
+                   when (o.claim, o.token, o.seq) in (
+                       select c.id, c.token, l.seq
+                       from "outbox".claim c, unnest(c.seqs) l(seq)
+                       where c.id = any (p_claims) and c.relay = p_relay) then 'settled'
+                   when (o.claim, o.token) in (
+                       select c.id, c.token from "outbox".claim c where c.id = any (p_claims) and c.relay = p_relay) then 'before'
                    when exists (select from "outbox".message m where m.seq = o.seq)
                      or exists (select from "outbox".waiting w where w.seq = o.seq) then 'fenced'
                    else 'before'
                end as result
         from unnest(p_claims, p_tokens, p_seqs, p_kinds) with ordinality o(claim, token, seq, kind, n)
-        left join lateral (
-            select c.id, c.seqs from "outbox".claim c where c.id = o.claim and c.token = o.token and c.relay = p_relay limit 1
-        ) c on true
     ) r;
     if v_gone is null then
         return;
@@ -3097,7 +3073,7 @@ begin
     end if;
 
     update "outbox".claim c
-    set seqs = "outbox".seqs_without(c.seqs, v_gone), keys = "outbox".keys_without(c.seqs, c.keys, v_gone)
+    set (seqs, keys) = (select w.seqs, w.keys from "outbox".without(c.seqs, c.keys, v_gone) w)
     where c.id = any (p_claims) and c.token = any (p_tokens) and c.relay = p_relay;
     delete from "outbox".claim c
     where c.id = any (p_claims) and c.token = any (p_tokens) and c.relay = p_relay and c.seqs = '{}';
@@ -3293,8 +3269,7 @@ CREATE FUNCTION outbox.take_over(lost bigint[], taken bigint[]) RETURNS void
     AS $$
 begin
     update "outbox".claim c
-    set seqs = "outbox".seqs_without(c.seqs, taken),
-        keys = "outbox".keys_without(c.seqs, c.keys, taken),
+    set (seqs, keys) = (select w.seqs, w.keys from "outbox".without(c.seqs, c.keys, taken) w),
         lapses = c.lapses + (c.relay is not null)::int,
         relay = null
     where c.id = any (lost) and c.seqs && taken;
@@ -3390,6 +3365,26 @@ $$;
 --
 
 COMMENT ON FUNCTION outbox.with_content_type(headers jsonb, content_type text) IS 'Internal: headers with the content type among them.';
+
+
+--
+-- Name: without(bigint[], integer[], bigint[]); Type: FUNCTION; Schema: outbox; Owner: -
+--
+
+CREATE FUNCTION outbox.without(seqs bigint[], keys integer[], gone bigint[]) RETURNS TABLE(seqs bigint[], keys integer[])
+    LANGUAGE sql IMMUTABLE
+    AS $_$
+    select coalesce(array_agg(l.seq order by l.n), '{}'), coalesce(array_agg(l.key order by l.n), '{}')
+    from unnest($1, $2) with ordinality l(seq, key, n)
+    where l.seq not in (select g.seq from unnest($3) g(seq))
+$_$;
+
+
+--
+-- Name: FUNCTION without(seqs bigint[], keys integer[], gone bigint[]); Type: COMMENT; Schema: outbox; Owner: -
+--
+
+COMMENT ON FUNCTION outbox.without(seqs bigint[], keys integer[], gone bigint[]) IS 'What is left of a claim''s lists.';
 
 
 SET default_tablespace = '';
@@ -4184,74 +4179,74 @@ ALTER TABLE ONLY outbox.archive ATTACH PARTITION outbox.archive_default DEFAULT;
 -- Data for Name: archive_default; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.archive_default VALUES (15, '01a22d29-82b9-7366-b815-9f7efedad9fd', 'up.kept', 'up.kept', '\x6b6570742031', '{"Label": "kept 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.889471+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 15:53:45.95065+00');
-INSERT INTO outbox.archive_default VALUES (16, '01a22d29-82c5-7826-95da-98488b5121a4', 'up.kept', 'up.kept', '\x6b6570742032', '{"Label": "kept 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.901773+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 15:53:45.95065+00');
+INSERT INTO outbox.archive_default VALUES (15, '01a22d36-bb37-7746-a268-5bfa21b0ff90', 'up.kept', 'up.kept', '\x6b6570742031', '{"Label": "kept 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.319714+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 16:08:12.748938+00');
+INSERT INTO outbox.archive_default VALUES (16, '01a22d36-bb3e-7c90-b717-a80fbe70df97', 'up.kept', 'up.kept', '\x6b6570742032', '{"Label": "kept 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.327115+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 16:08:12.748938+00');
 
 
 --
 -- Data for Name: claim; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.claim OVERRIDING SYSTEM VALUE VALUES (1, '01a22d29-831e-7cfb-ab13-045a2ee4eb7f', '01a22d29-82c9-7e9a-bf52-d1196340ddd3', 1, 'lane', '{5,6}', '{1318119338,1318119338}', 17, 0, '2026-11-30 15:53:45.05848+00');
+INSERT INTO outbox.claim OVERRIDING SYSTEM VALUE VALUES (1, '01a22d36-bba8-7ecc-a6f9-333c5dfc4138', '01a22d36-bb47-7b59-8ab1-345a4b15a6c1', 1, 'lane', '{5,6}', '{1318119338,1318119338}', 17, 0, '2026-11-30 16:08:11.489072+00');
 
 
 --
 -- Data for Name: control; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.control VALUES ('topic', 'up.paused', 'recorded', 'test', '2026-11-30 15:53:45.984456+00');
+INSERT INTO outbox.control VALUES ('topic', 'up.paused', 'recorded', 'test', '2026-11-30 16:08:12.82755+00');
 
 
 --
 -- Data for Name: dead; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.dead VALUES (10, '01a22d29-829d-7e52-a632-c9c817220685', 'up.dead', NULL, '\x646561642031', '{"Label": "dead 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.862552+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 15:53:45.68007+00', '2026-11-30 15:53:45.68007+00', 'error', 'as recorded', '2026-11-30 15:53:45.68007+00');
-INSERT INTO outbox.dead VALUES (11, '01a22d29-829f-7b1f-ba3b-93a69707f925', 'up.dead', NULL, '\x646561642032', '{"Label": "dead 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.864025+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 15:53:45.68007+00', '2026-11-30 15:53:45.68007+00', 'error', 'as recorded', '2026-11-30 15:53:45.68007+00');
-INSERT INTO outbox.dead VALUES (12, '01a22d29-82a0-7e86-95f9-1736b0b4fb79', 'up.parked', 'up.parked', '\x7061726b65642031', '{"Label": "parked 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.86515+00', 0, 3, 0, true, NULL, NULL, '2026-11-30 15:53:45.83421+00', '2026-11-30 15:53:45.83421+00', 'error', 'as recorded', '2026-11-30 15:53:45.83421+00');
+INSERT INTO outbox.dead VALUES (10, '01a22d36-bb07-7196-bdd1-026c866f20e6', 'up.dead', NULL, '\x646561642031', '{"Label": "dead 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.276128+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 16:08:12.423569+00', '2026-11-30 16:08:12.423569+00', 'error', 'as recorded', '2026-11-30 16:08:12.423569+00');
+INSERT INTO outbox.dead VALUES (11, '01a22d36-bb12-7131-8ed3-b7e1df1bad01', 'up.dead', NULL, '\x646561642032', '{"Label": "dead 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.28236+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 16:08:12.423569+00', '2026-11-30 16:08:12.423569+00', 'error', 'as recorded', '2026-11-30 16:08:12.423569+00');
+INSERT INTO outbox.dead VALUES (12, '01a22d36-bb19-7aa3-b781-8aacc2b55dcf', 'up.parked', 'up.parked', '\x7061726b65642031', '{"Label": "parked 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.289953+00', 0, 3, 0, true, NULL, NULL, '2026-11-30 16:08:12.531893+00', '2026-11-30 16:08:12.531893+00', 'error', 'as recorded', '2026-11-30 16:08:12.531893+00');
 
 
 --
 -- Data for Name: dedup; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.dedup VALUES ('up.ready', 'once', '01a22d29-8242-735a-80a6-eec6713f825d', 4, '2026-11-30 15:53:44.79141+00');
+INSERT INTO outbox.dedup VALUES ('up.ready', 'once', '01a22d36-bab0-7a14-9631-709339532aaf', 4, '2026-11-30 16:08:11.189612+00');
 
 
 --
 -- Data for Name: message; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.message VALUES (1, '01a22d29-81fa-7b26-9789-f39b8e07d608', 'up.ready', 'up.ready', '\x72656164792031', '{"Label": "ready 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.720933+00');
-INSERT INTO outbox.message VALUES (2, '01a22d29-8237-7583-8a28-e6f7404ee864', 'up.ready', 'up.ready', '\x72656164792032', '{"Label": "ready 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.762064+00');
-INSERT INTO outbox.message VALUES (3, '01a22d29-823c-7a55-bada-464bda7cb6e2', 'up.ready', 'up.ready', '\x72656164792033', '{"Label": "ready 3"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.764998+00');
-INSERT INTO outbox.message VALUES (4, '01a22d29-8242-735a-80a6-eec6713f825d', 'up.ready', NULL, '\x72656164792034', '{"Label": "ready 4", "content-type": "text/plain"}', 'once', 7, '01:00:00', NULL, '2026-11-30 15:53:44.792092+00');
-INSERT INTO outbox.message VALUES (5, '01a22d29-826c-7457-bbdb-5cab51ef6f44', 'up.flight', 'up.flight', '\x666c696768742031', '{"Label": "flight 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.812727+00');
-INSERT INTO outbox.message VALUES (6, '01a22d29-8270-7dda-be7d-5ba04bb225b5', 'up.flight', 'up.flight', '\x666c696768742032', '{"Label": "flight 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.817427+00');
-INSERT INTO outbox.message VALUES (8, '01a22d29-828d-72c3-8516-0ab026252599', 'up.retry', 'up.retry', '\x72657472792032', '{"Label": "retry 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.845447+00');
-INSERT INTO outbox.message VALUES (13, '01a22d29-82a5-7147-8f32-90b6711da4e5', 'up.parked', 'up.parked', '\x7061726b65642032', '{"Label": "parked 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.869371+00');
-INSERT INTO outbox.message VALUES (14, '01a22d29-82b3-7418-a065-11e8b8b65151', 'up.paused', 'up.paused', '\x7061757365642031', '{"Label": "paused 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.883501+00');
+INSERT INTO outbox.message VALUES (1, '01a22d36-ba6f-79ba-b284-6d9a66ae6b1c', 'up.ready', 'up.ready', '\x72656164792031', '{"Label": "ready 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.121926+00');
+INSERT INTO outbox.message VALUES (2, '01a22d36-ba9b-7106-8958-fab9548e9224', 'up.ready', 'up.ready', '\x72656164792032', '{"Label": "ready 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.163542+00');
+INSERT INTO outbox.message VALUES (3, '01a22d36-ba9d-74be-89d0-3c746ae560e0', 'up.ready', 'up.ready', '\x72656164792033', '{"Label": "ready 3"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.16563+00');
+INSERT INTO outbox.message VALUES (4, '01a22d36-bab0-7a14-9631-709339532aaf', 'up.ready', NULL, '\x72656164792034', '{"Label": "ready 4", "content-type": "text/plain"}', 'once', 7, '01:00:00', NULL, '2026-11-30 16:08:11.190288+00');
+INSERT INTO outbox.message VALUES (5, '01a22d36-bad3-7190-af7e-28539fdefd72', 'up.flight', 'up.flight', '\x666c696768742031', '{"Label": "flight 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.223839+00');
+INSERT INTO outbox.message VALUES (6, '01a22d36-bade-7251-a5e8-53dc4311dc6f', 'up.flight', 'up.flight', '\x666c696768742032', '{"Label": "flight 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.230543+00');
+INSERT INTO outbox.message VALUES (8, '01a22d36-baef-7b22-8f97-779eb44d38b0', 'up.retry', 'up.retry', '\x72657472792032', '{"Label": "retry 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.247989+00');
+INSERT INTO outbox.message VALUES (13, '01a22d36-bb1c-7740-8fc5-584bcee45da8', 'up.parked', 'up.parked', '\x7061726b65642032', '{"Label": "parked 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.292718+00');
+INSERT INTO outbox.message VALUES (14, '01a22d36-bb33-7864-853a-06cfc8ac7183', 'up.paused', 'up.paused', '\x7061757365642031', '{"Label": "paused 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.315885+00');
 
 
 --
 -- Data for Name: migration; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.migration VALUES (1, 'core', '2026-11-30 15:53:44.184117+00', 1);
+INSERT INTO outbox.migration VALUES (1, 'core', '2026-11-30 16:08:10.56043+00', 1);
 
 
 --
 -- Data for Name: operation; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.operation OVERRIDING SYSTEM VALUE VALUES (1, 'pause', '{"topic": "up.paused"}', NULL, NULL, 'done', 'test', 'recorded', '{"changed": 1}', '2026-11-30 15:53:45.985004+00', '2026-11-30 15:53:45.985004+00');
+INSERT INTO outbox.operation OVERRIDING SYSTEM VALUE VALUES (1, 'pause', '{"topic": "up.paused"}', NULL, NULL, 'done', 'test', 'recorded', '{"changed": 1}', '2026-11-30 16:08:12.828353+00', '2026-11-30 16:08:12.828353+00');
 
 
 --
 -- Data for Name: relay; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.relay VALUES ('01a22d29-82c9-7e9a-bf52-d1196340ddd3', '2026-11-30 15:54:44.950485+00', '00:01:00', 1, false, '{}', false, 'test', 0, 'test', 'poll', '{"lane": {"free": null, "take": "^(?:up\\.flight)$", "topics": [{"in": true, "pattern": "up.flight"}], "unordered": []}}', '{}', '{}', '', '2026-11-30 15:53:44.988289+00', '2026-11-30 15:53:44.950485+00');
+INSERT INTO outbox.relay VALUES ('01a22d36-bb47-7b59-8ab1-345a4b15a6c1', '2026-11-30 16:09:11.389008+00', '00:01:00', 1, false, '{}', false, 'test', 0, 'test', 'poll', '{"lane": {"free": null, "take": "^(?:up\\.flight)$", "topics": [{"in": true, "pattern": "up.flight"}], "unordered": []}}', '{}', '{}', '', '2026-11-30 16:08:11.413636+00', '2026-11-30 16:08:11.389008+00');
 
 
 --
@@ -4265,8 +4260,8 @@ INSERT INTO outbox.setting VALUES ('home', '7713973082847956653/16384/16397');
 -- Data for Name: waiting; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.waiting VALUES (9, '01a22d29-828f-78de-b091-3bd14a940132', 'up.later', 'up.later', '\x6c617465722031', '{"Label": "later 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.848138+00', 0, 0, 0, false, NULL, '2026-11-30 16:53:44.848138+00', NULL, NULL, NULL, NULL);
-INSERT INTO outbox.waiting VALUES (7, '01a22d29-8284-7a08-9b48-693f5c8af2e8', 'up.retry', 'up.retry', '\x72657472792031', '{"Label": "retry 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:53:44.839118+00', 0, 1, 0, true, NULL, '2026-11-30 16:53:45.461224+00', '2026-11-30 15:53:45.461224+00', '2026-11-30 15:53:45.461224+00', 'error', 'as recorded');
+INSERT INTO outbox.waiting VALUES (9, '01a22d36-baf6-79fb-ab3a-4a8e6de060d6', 'up.later', 'up.later', '\x6c617465722031', '{"Label": "later 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.255253+00', 0, 0, 0, false, NULL, '2026-11-30 17:08:11.255253+00', NULL, NULL, NULL, NULL);
+INSERT INTO outbox.waiting VALUES (7, '01a22d36-badf-797d-9af0-cb6b530580bd', 'up.retry', 'up.retry', '\x72657472792031', '{"Label": "retry 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.231875+00', 0, 1, 0, true, NULL, '2026-11-30 17:08:12.176179+00', '2026-11-30 16:08:12.176179+00', '2026-11-30 16:08:12.176179+00', 'error', 'as recorded');
 
 
 --
