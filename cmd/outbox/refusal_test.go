@@ -45,7 +45,7 @@ func TestNoGoNames(t *testing.T) {
 	for _, args := range []string{
 		"redrive --all --key=k", "redrive --topic=a..b", "redrive --key=\xff", "redrive --limit=-1 --all", "redrive --all --rate=-1", "retry --class=\xff", "retry --error=\xff",
 		"discard --all --reason=\xff --yes", "discard --all --reason=x --actor=\xff", "discard --state=delivered --reason=x", "discard --all --reason=x --wait=-1s",
-		"discard --all --reason=x --older-than=-1s", "discard --all --reason=x --newer-than=-1s", "redrive --continue=-1", "redrive --continue=3 --all",
+		"discard --key=k --reason=x --older-than=-1s", "discard --key=k --reason=x --newer-than=-1s", "redrive --continue=-1", "redrive --continue=3 --all",
 		"purge --state=ready", "purge --state=dead --all", "purge --continue=3 --holding", "replay --destination=No --topic=a", "replay --destination=x --state=dead",
 		"replay --destination=x --class=y", "replay --continue=3 --destination=x", "list --limit=-1", "list --state=x", "list --topic=a..b", "pause --topic=a..b",
 		"pause --destination=No", "pause --topic=a --reason=\xff", "resume --destination=No", "why --key=\xff",
