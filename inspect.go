@@ -211,8 +211,10 @@ type RelayStatus struct {
 	PID       int
 	Version   string
 	Engine    string
-	Streaming bool   // new messages come to it from the database's log
-	Settings  string // a digest of its rules for messages that fail; empty: unknown
+	Streaming bool // new messages come to it from the database's log
+	// StreamProblem is why it polls although it is to stream, or could not take over from the relay that does, as of its last heartbeat.
+	StreamProblem string
+	Settings      string // a digest of its rules for messages that fail; empty: unknown
 	// ArchiveRefusal is why the archive refused the last messages that this relay's store was to keep, as of the last heartbeat.
 	// Empty: it took them, or nothing is kept.
 	ArchiveRefusal string
@@ -226,6 +228,19 @@ type RelayStatus struct {
 	// hands of handlers that ignore their cancelled context, and latency_microseconds,
 	// the time from publishing to acceptance of all delivered messages together.
 	Counters map[string]int64
+}
+
+// Overdue is for how long a heartbeat of a live relay is overdue; zero: none is. The next one is due a third of the lease after the last,
+// and is repeated when it fails; one that is late by another sixth, and by a second at the least, belongs to a relay that was killed, is
+// suspended or does not reach the database. When its lease ends, in LeaseLeft, what it holds goes to the others.
+func (r *RelayStatus) Overdue() time.Duration {
+	const grace = time.Second
+	lease := r.Seen + r.LeaseLeft
+	late := r.Seen - lease/beatsPerLease
+	if !r.Live || late < max(lease/(2*beatsPerLease), grace) {
+		return 0
+	}
+	return late
 }
 
 // RelayLane is what a relay does for one destination.

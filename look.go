@@ -86,7 +86,7 @@ type Partition struct {
 	// From and To are when its messages have ended; To is exclusive. Zero: without end, as both are of the default partition, which
 	// takes what has no other.
 	From, To time.Time
-	// Messages is the database's own running count.
+	// Messages is the database's own running count. At least 0: it has none, although there may be messages.
 	Messages Depth
 	Bytes    int64 // indexes included
 }

@@ -16,8 +16,8 @@ type Streaming struct {
 	Lag time.Duration
 	// Buffered are messages that have arrived and were not claimed yet.
 	Buffered int
-	// Problem says why the relay polls although it is to stream. Empty: it streams, or stands by while another one does,
-	// or was not asked to.
+	// Problem says why the relay polls although it is to stream, or why it could not take over from the one that does. Empty: it
+	// streams, or stands by while another one does and could, or was not asked to.
 	Problem string
 }
 

@@ -65,7 +65,7 @@ func gauges() []gauge {
 		{instrument{"outbox.breaker.open", "{state}", "destination", "1 while the destination takes no messages, as this relay finds it."}, perFault(func(f *outbox.Fault) bool { return f != nil })},
 		{instrument{"outbox.breaker.misconfigured", "{state}", "destination", "1 while the destination takes no messages until somebody changes something."}, perFault(func(f *outbox.Fault) bool { return f != nil && f.Misconfigured })},
 		{instrument{"outbox.streaming", "{state}", "", "1 while this relay streams new messages from the WAL."}, ofStream(func(s *outbox.Streaming) float64 { return oneIf(s.On) })},
-		{instrument{"outbox.stream.failing", "{state}", "", "1 while this relay is to stream and cannot; it polls meanwhile."}, ofStream(func(s *outbox.Streaming) float64 { return oneIf(s.Problem != "") })},
+		{instrument{"outbox.stream.failing", "{state}", "", "1 while this relay is to stream and cannot, or could not take over from the one that does; it polls meanwhile."}, ofStream(func(s *outbox.Streaming) float64 { return oneIf(s.Problem != "") })},
 		{instrument{"outbox.stream.lag", seconds, "", "Time from a commit to its arrival by the stream, as heartbeats through the WAL measure it."}, ofStream(func(s *outbox.Streaming) float64 { return s.Lag.Seconds() })},
 		{instrument{"outbox.stream.buffered", messages, "", "Messages that the stream has brought and that were not claimed yet."}, ofStream(func(s *outbox.Streaming) float64 { return float64(s.Buffered) })},
 		{instrument{"outbox.ready", messages, "", "Messages that may be delivered now; above 10,000 an estimate."}, ofSample(func(s *outbox.Sample) float64 { return float64(s.Ready.Messages) })},

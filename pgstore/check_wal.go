@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxrelay/outbox/internal/connecting"
 )
 
 //go:embed queries/check_wal.sql
@@ -59,6 +61,7 @@ const moreSlots = 10
 func (c *checker) replication(ctx context.Context, senders int) {
 	conn, err := c.store.connectToReplicate(ctx)
 	if err != nil {
+		err = connecting.Explain(err)
 		problem, fix := err.Error(), adviceListen
 		var advised *adviceError
 		if errors.As(c.store.explainStream(err), &advised) {

@@ -3,10 +3,13 @@ package pgstore
 import (
 	"crypto/x509"
 	"errors"
+
+	"github.com/outboxrelay/outbox/internal/connecting"
 )
 
-// explainConnect adds what to set right to the error of a connection that was refused for the server's certificate.
+// explainConnect makes the error of a failed connection short, and adds what to set right if the server's certificate was refused.
 func explainConnect(err error) error {
+	err = connecting.Explain(err)
 	var authority x509.UnknownAuthorityError
 	var host x509.HostnameError
 	var invalid x509.CertificateInvalidError

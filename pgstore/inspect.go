@@ -183,7 +183,7 @@ func (s *Store) relayList(ctx context.Context, tx pgx.Tx) ([]outbox.RelayStatus,
 func scanRelay(row pgx.CollectableRow) (r outbox.RelayStatus, err error) {
 	var seen, left int64
 	var lanes, faults, counters, inFlight string
-	err = row.Scan(&r.ID, &r.Host, &r.PID, &r.Version, &r.Engine, &r.Streaming, &r.Settings, &r.Live, &r.StartedAt, &seen, &left, &lanes, &faults, &counters, &inFlight)
+	err = row.Scan(&r.ID, &r.Host, &r.PID, &r.Version, &r.Engine, &r.Streaming, &r.StreamProblem, &r.Settings, &r.Live, &r.StartedAt, &seen, &left, &lanes, &faults, &counters, &inFlight)
 	if err != nil {
 		return r, err
 	}

@@ -176,7 +176,7 @@ func migrateDown(ctx context.Context, conn *pgx.Conn, schema string, target int)
 		return err
 	}
 	if target < 0 || target > len(all) {
-		return refuse("target version", fmt.Sprint(target), fmt.Sprintf("0 to %d", len(all)))
+		return refuse("target version", fmt.Sprint(target), fmt.Sprintf("must be 0 to %d", len(all)))
 	}
 	err = inMigration(ctx, conn, schema, func(tx pgx.Tx) error { return takeBack(ctx, tx, schema, all, target) })
 	if err != nil {

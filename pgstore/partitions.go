@@ -23,8 +23,9 @@ func (s *Store) Partitions(ctx context.Context) (list []outbox.Partition, err er
 		}
 		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (p outbox.Partition, err error) {
 			var from, to pgtype.Timestamptz
-			p.Messages.Estimated = true
-			err = row.Scan(&p.Name, &from, &to, &p.Messages.Messages, &p.Bytes)
+			var unknown bool
+			err = row.Scan(&p.Name, &from, &to, &p.Messages.Messages, &unknown, &p.Bytes)
+			p.Messages.Estimated, p.Messages.AtLeast = p.Messages.Messages > 0, unknown
 			p.From, p.To = finite(from), finite(to)
 			return p, err
 		})

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/connecting"
 )
 
 // SQLSTATEs that have a meaning of their own here.
@@ -42,7 +43,7 @@ func (p *Publisher) explain(doing string, err error) error {
 	case state == stateUniqueViolation && constraint == uniqueIDConstraint:
 		err = fmt.Errorf("%w: %w", outbox.ErrDuplicateID, err)
 	}
-	return fmt.Errorf("%s: %w", doing, err)
+	return fmt.Errorf("%s: %w", doing, connecting.Explain(err))
 }
 
 // schemaMissing is outbox.ErrSchemaMissing with the line to run.

@@ -117,7 +117,7 @@ func TestSQLRefusals(t *testing.T) {
 		{`'t', '', ttl => '-1 s'`, "22023"},
 		{`'t', '', headers => '{"Content-Type":"a"}', content_type => 'b'`, "22023"},
 		{`null, ''`, "23502"},
-		{`'', '', dedup_key => 'd'`, "23502"},
+		{`'', '', dedup_key => 'd'`, "message_topic"},
 		{`'t', null`, "23502"},
 	}
 	for _, c := range cases {
@@ -129,6 +129,38 @@ func TestSQLRefusals(t *testing.T) {
 	}
 	if n := value[int](t, conn, "select (select count(*) from outbox.message) + (select count(*) from outbox.waiting) + (select count(*) from outbox.dedup)"); n != 0 {
 		t.Errorf("%d rows", n)
+	}
+}
+
+// TestRefusalsShowNoRow: an error of SQL goes to the client and to the server's log; payloads do not belong there.
+func TestRefusalsShowNoRow(t *testing.T) {
+	t.Parallel()
+	conn := connect(t, migratedDatabase(t))
+	columns := map[string]string{"topic": "'a b'", "key": `E'a\nb'`, "headers": `'{"a":1}'`, "dedup_key": "''", "max_attempts": "-1", "broker_ttl": "'0'"}
+	refused := map[string]string{"null topic": "select outbox.publish(null, 'hush')", "no topic": "select outbox.publish('', 'hush', dedup_key => 'd')",
+		"infinite": "select outbox.publish('t', 'hush', expires_at => 'infinity')"}
+	for column, value := range columns {
+		topic, more := "'t'", fmt.Sprintf(", %s => %s", column, value)
+		if column == "topic" {
+			topic, more = value, ""
+		}
+		refused["publish "+column] = fmt.Sprintf("select outbox.publish(%s, 'hush'%s)", topic, more)
+		refused["publish later "+column] = fmt.Sprintf("select outbox.publish(%s, 'hush', delay => '1 h'%s)", topic, more)
+		refused["insert "+column] = fmt.Sprintf("insert into outbox.message (id, payload, topic) values (gen_random_uuid(), 'hush', %s)", topic)
+		if more != "" {
+			refused["insert "+column] = fmt.Sprintf("insert into outbox.message (id, payload, topic, %s) values (gen_random_uuid(), 'hush', 't', %s)", column, value)
+		}
+	}
+	for name, sql := range refused {
+		_, err := conn.Exec(t.Context(), sql)
+		var pgErr *pgconn.PgError
+		if !errors.As(err, &pgErr) || pgErr.SchemaName != "outbox" || pgErr.ColumnName == "" || !strings.HasPrefix(pgErr.Message, pgErr.ColumnName) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if all := fmt.Sprintf("%+v", *pgErr); strings.Contains(all, "hush") || strings.Contains(all, "68757368") {
+			t.Errorf("%s: the error shows the payload: %s", name, all)
+		}
 	}
 }
 
@@ -229,7 +261,7 @@ func TestPublisherRoles(t *testing.T) {
 	exec(t, conn, "grant insert on outbox.message to "+goRole)
 	exec(t, conn, "grant usage on sequence outbox.seq to "+goRole)
 	exec(t, conn, "grant execute on function outbox.publish_row to "+goRole)
-	exec(t, conn, "grant execute on function outbox.headers_valid to "+goRole)
+	exec(t, conn, "grant execute on function outbox.headers_valid, outbox.refuse to "+goRole)
 	check(sqlRole, sqlCall, true)
 	check(goRole, goCall, true)
 	check(goRole, proveCall, false)

@@ -20,9 +20,13 @@ type stream struct {
 	live  atomic.Bool   // lanes that are made now are fed
 	turn  chan struct{} // holds a value while one of the store's relays streams for all of them
 
+	trial time.Time // when whoever holds turn tries the next time whether it could take over
+
 	mu      sync.Mutex
 	beats   *streamBeats // of the current connection; nil: there is none
+	server  int          // the server's process of that connection
 	problem string       // why there is none
+	unfit   string       // of one that stands by: why it could not take over; empty: it could, as far as is known
 	since   time.Time    // of what beats and problem say
 }
 
@@ -53,6 +57,9 @@ func (st *stream) run(ctx context.Context) {
 			return
 		}
 		st.stand(ctx, err)
+		if errors.Is(err, errOtherStreams) {
+			st.tryStandIn(ctx)
+		}
 		pause := streamTurn
 		if !errors.Is(err, errOtherStreams) {
 			pause, wait = wait, min(2*wait, streamLastWait)
@@ -98,7 +105,7 @@ func (st *stream) once(ctx context.Context, lasted func()) error {
 		c.close()
 		wg.Wait()
 	}()
-	st.open(ctx, beats)
+	st.open(ctx, beats, c.server)
 	opened := time.Now()
 	wg.Go(func() { beats.send(ctx, st.store) })
 	router := newRouter(st.store)
@@ -115,9 +122,9 @@ func (st *stream) once(ctx context.Context, lasted func()) error {
 }
 
 // open makes the lanes catch up and then follow.
-func (st *stream) open(ctx context.Context, beats *streamBeats) {
+func (st *stream) open(ctx context.Context, beats *streamBeats, server int) {
 	st.mu.Lock()
-	st.beats, st.problem, st.since = beats, "", time.Now()
+	st.beats, st.server, st.problem, st.unfit, st.since = beats, server, "", "", time.Now()
 	st.mu.Unlock()
 	st.live.Store(true)
 	st.store.eachLane(func(l *lane) { l.streamBegins() })
@@ -131,7 +138,7 @@ func (st *stream) close(ctx context.Context) {
 	st.live.Store(false)
 	st.store.eachLane(func(l *lane) { l.streamEnds() })
 	st.mu.Lock()
-	st.beats, st.since = nil, time.Now()
+	st.beats, st.server, st.since = nil, 0, time.Now()
 	st.mu.Unlock()
 	st.tell(ctx)
 	st.store.signal.arrive()

@@ -2,9 +2,11 @@ package pgstore
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pglogrepl"
@@ -16,6 +18,7 @@ import (
 // streamConn is a replication connection. One goroutine uses it.
 type streamConn struct {
 	conn    *pgconn.PgConn
+	server  int // the server's process
 	rows    *assembler
 	flushed pglogrepl.LSN // what the server need not keep for us
 	heard   time.Time     // when the server last sent something
@@ -54,6 +57,10 @@ func (st *stream) connect(ctx context.Context) (*streamConn, error) {
 	c := &streamConn{rows: newAssembler(schema, publicationName(schema))}
 	if c.conn, err = st.store.connectToReplicate(ctx); err != nil {
 		return nil, st.store.explainStream(fmt.Errorf("connect to replicate: %w", err))
+	}
+	if c.server, err = backendOf(ctx, c.conn); err != nil {
+		c.close()
+		return nil, err
 	}
 	slot, err := st.createSlot(ctx, c.conn, name)
 	if err != nil {
@@ -128,6 +135,27 @@ func (s *Store) connectToReplicate(ctx context.Context) (*pgconn.PgConn, error) 
 	}
 	cfg.RuntimeParams["replication"] = "database"
 	return pgconn.ConnectConfig(ctx, &cfg.Config)
+}
+
+//go:embed queries/stream_backend.sql
+var streamBackendSQL string
+
+// backendOf asks for the server's process, which the slot belongs to. What the connection knows is a pooler's, if one passes
+// replication on.
+func backendOf(ctx context.Context, conn *pgconn.PgConn) (pid int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, streamConnect)
+	defer cancel()
+	results, err := conn.Exec(ctx, streamBackendSQL).ReadAll()
+	if err == nil && (len(results) != 1 || len(results[0].Rows) != 1) {
+		err = fmt.Errorf("%d answers", len(results))
+	}
+	if err == nil {
+		pid, err = strconv.Atoi(string(results[0].Rows[0][0]))
+	}
+	if err != nil {
+		return 0, fmt.Errorf("ask for the process of the replication connection: %w", err)
+	}
+	return pid, nil
 }
 
 func (c *streamConn) start(ctx context.Context, slot, from, publication string) error {

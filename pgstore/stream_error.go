@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/outboxrelay/outbox/internal/connecting"
 )
 
 // What ends an attempt to stream, by SQLSTATE.
@@ -25,6 +27,7 @@ const (
 // explainStream adds what to do to the errors of a server that is not set up for streaming. The advice is what check
 // gives as well.
 func (s *Store) explainStream(err error) error {
+	err = connecting.Explain(err)
 	var pgErr *pgconn.PgError
 	if !errors.As(err, &pgErr) {
 		return explainConnect(err)
@@ -63,7 +66,7 @@ func (s *Store) streamAdvice(err *pgconn.PgError) (problem, advice string) {
 		return "no replication slot is free", adviceCheck
 	case err.Code == stateTooManyConnections && strings.Contains(err.Message, "max_wal_senders"):
 		return "no WAL sender is free", adviceCheck
-	case err.Code == statePrivilege && strings.Contains(err.Message, "replication"),
+	case err.Code == statePrivilege && (strings.Contains(err.Message, "replication") || strings.Contains(err.Message, "WAL sender")), // PostgreSQL 16
 		err.Code == stateInvalidAuthSpec && strings.Contains(err.Message, "replication"):
 		return "the role may not replicate (managed servers have a role to grant instead, see docs/wal.md)", s.adviceReplication()
 	case err.Code == statePrivilege:

@@ -9,11 +9,12 @@ import (
 
 // StreamReport is what a relay with the WAL engine tells of its stream with each heartbeat, as it is stored.
 type StreamReport struct {
-	State      string       `json:"state"` // streaming; standing by, while another relay streams; polling
+	State      string       `json:"state"` // streaming; standing by, while another relay streams; polling; for others than the relay also cut off
 	Since      time.Time    `json:"since,omitzero"`
-	Problem    string       `json:"problem,omitempty"` // why it polls
-	LagSeconds float64      `json:"lag_seconds"`       // from a commit to its arrival, as heartbeats through the WAL measure it
-	Buffered   int          `json:"buffered"`          // messages that have arrived and were not claimed yet
+	Problem    string       `json:"problem,omitempty"`    // why it polls, or could not take over
+	ServerPID  int          `json:"server_pid,omitempty"` // of the server's process that it streams from, which has the slot
+	LagSeconds float64      `json:"lag_seconds"`          // from a commit to its arrival, as heartbeats through the WAL measure it
+	Buffered   int          `json:"buffered"`             // messages that have arrived and were not claimed yet
 	Lanes      []LaneReport `json:"lanes"`
 }
 
@@ -31,6 +32,8 @@ const (
 	stateStreaming  = "streaming"
 	stateStandingBy = "standing by"
 	statePolling    = "polling"
+	// stateCutOff is of a relay that has told last that it streams, and has the slot no more: it was killed, or will say why.
+	stateCutOff = "cut off"
 )
 
 // report tells whether this store streams, and its report as JSON.
@@ -58,9 +61,9 @@ func (st *stream) now() StreamReport {
 	r := StreamReport{State: statePolling, Since: st.since, Problem: st.problem}
 	switch {
 	case st.beats != nil:
-		r.State, r.LagSeconds = stateStreaming, st.beats.behind(time.Now()).Seconds()
+		r.State, r.LagSeconds, r.ServerPID = stateStreaming, st.beats.behind(time.Now()).Seconds(), st.server
 	case st.problem == errOtherStreams.Error():
-		r.State, r.Problem = stateStandingBy, ""
+		r.State, r.Problem = stateStandingBy, st.unfit
 	}
 	return r
 }

@@ -36,12 +36,21 @@ type WALSlot struct {
 
 // WALRelay is a relay with the WAL engine.
 type WALRelay struct {
-	ID     outbox.ID
-	Host   string
-	PID    int
-	Live   bool // its lease lasts
-	Seen   time.Duration
-	Stream StreamReport // as of Seen
+	ID   outbox.ID
+	Host string
+	PID  int
+	Live bool // its lease lasts
+	Seen time.Duration
+	// LeaseLeft is negative when it has lapsed.
+	LeaseLeft time.Duration
+	// Streams: it lives, and the slot is its.
+	Streams bool
+	Stream  StreamReport // as of Seen
+}
+
+// Overdue is for how long a heartbeat of the relay is; see outbox.RelayStatus.
+func (r *WALRelay) Overdue() time.Duration {
+	return (&outbox.RelayStatus{Live: r.Live, Seen: r.Seen, LeaseLeft: r.LeaseLeft}).Overdue()
 }
 
 // WAL tells which relays have the WAL engine, which of them streams and how far it is.
@@ -57,7 +66,23 @@ func (s *Store) WAL(ctx context.Context) (status WALStatus, err error) {
 		status.Slot, err = s.walSlot(ctx, tx)
 		return err
 	})
+	status.ask()
 	return status, err
+}
+
+// ask finds out by the slot which relay streams. What relays tell may be as old as a lease: one that was killed says that it streams.
+func (w *WALStatus) ask() {
+	for i := range w.Relays {
+		r := &w.Relays[i]
+		switch {
+		case r.Stream.State != stateStreaming:
+		case w.Slot != nil && w.Slot.PID == r.Stream.ServerPID:
+			r.Streams = r.Live
+		default:
+			r.Stream.State, r.Stream.Since = stateCutOff, time.Time{}
+			r.Stream.Problem = "the server has its connection no more: it was killed, or will say why with its next heartbeat"
+		}
+	}
 }
 
 // walSlot is nil if no relay streams.
@@ -75,12 +100,12 @@ func (s *Store) walSlot(ctx context.Context, tx pgx.Tx) (*WALSlot, error) {
 
 func scanWALRelay(row pgx.CollectableRow) (r WALRelay, err error) {
 	var streaming bool
-	var seen int64
+	var seen, left int64
 	var stream string
-	if err := row.Scan(&r.ID, &r.Host, &r.PID, &r.Live, &streaming, &seen, &stream); err != nil {
+	if err := row.Scan(&r.ID, &r.Host, &r.PID, &r.Live, &streaming, &seen, &left, &stream); err != nil {
 		return r, err
 	}
-	r.Seen = micros(seen)
+	r.Seen, r.LeaseLeft = micros(seen), micros(left)
 	if err := json.Unmarshal([]byte(stream), &r.Stream); err != nil {
 		return r, fmt.Errorf("stream of relay %s: %w", r.ID, err)
 	}

@@ -1,19 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/connecting"
 )
 
 // Exit codes; scripts rely on them.
@@ -59,7 +57,7 @@ work abandoned. Settings come from flags, the environment (OUTBOX_…), the file
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "write data as JSON")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return err })
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(a.runCommand(), a.initCommand(), a.migrateCommand(), a.publishCommand(), a.statusCommand(),
 		a.keysCommand(), a.whyCommand(), a.retryCommand(), a.redriveCommand("redrive"), a.redriveCommand("requeue"),
 		a.replayCommand(), a.discardCommand(), a.purgeCommand("purge"), a.purgeCommand("cleanup"), a.pauseCommand(), a.resumeCommand(),
@@ -81,13 +79,16 @@ func failf(code int, format string, args ...any) error {
 	return &failure{code, fmt.Errorf(format, args...)}
 }
 
-// action makes a command's function: what it returns without a code is a failure.
+// action makes a command's function: what it returns without a code is a failure, or wrong usage if the library refuses a value.
 func action(do func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		err := do(cmd, args)
 		var f *failure
 		if err == nil || errors.As(err, &f) {
 			return err
+		}
+		if len(refusals(err)) > 0 {
+			return &failure{exitUsage, err}
 		}
 		return &failure{exitFailed, err}
 	}
@@ -102,7 +103,7 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 		fmt.Fprintf(a.stderr, "%s: %v\ntry: %s --help\n", cmd.CommandPath(), err, cmd.CommandPath())
 		return exitUsage
 	}
-	if text := f.Error(); text != "" {
+	if text := told(connecting.Explain(err), flagNames(cmd)); text != "" {
 		a.tell("%s: %s", cmd.CommandPath(), text)
 	}
 	if errors.Is(err, outbox.ErrSchemaMissing) {
@@ -114,38 +115,14 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 // silently ends with a code when the output has said everything.
 func silently(code int) error { return &failure{code, errors.New("")} }
 
-// printJSON writes one document on one line.
-func (a *app) printJSON(v any) error {
-	text, err := encode(v)
+// printJSON writes one document on one line, with these payloads in it.
+func (a *app) printJSON(v any, payloads ...[]byte) error {
+	text, err := encode(v, payloads...)
 	if err != nil {
 		return err
 	}
 	_, err = a.stdout.Write(text)
 	return err
-}
-
-// encode makes a line of JSON.
-func encode(v any) ([]byte, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return buf.Bytes(), err
-}
-
-// printTable writes aligned columns.
-func (a *app) printTable(rows [][]string) error { return writeTable(a.stdout, a.completed(rows)) }
-
-func writeTable(to io.Writer, rows [][]string) error {
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		cells := make([]string, len(row))
-		for i, cell := range row {
-			cells[i] = oneLine(cell)
-		}
-		fmt.Fprintln(w, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
-	}
-	return w.Flush()
 }
 
 func (a *app) printf(format string, args ...any) {

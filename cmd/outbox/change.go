@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/shellword"
 )
 
 // changeFlags are what the commands have in common that change messages.
@@ -106,10 +107,44 @@ func (f *changeFlags) parse() (c outbox.Change, err error) {
 	if err := errors.Join(problems...); err != nil {
 		return c, err
 	}
-	if f.isEmpty() && !f.all && f.goOn == 0 {
+	given := f.filters()
+	switch {
+	case f.isEmpty() && !f.all && f.goOn == 0:
 		return c, errors.New("which messages? give a filter, such as --id, --topic or --key, or --all")
+	case f.all && f.goOn == 0 && len(given) > 0:
+		return c, fmt.Errorf("--all means every message and excludes %s: leave out one or the other", strings.Join(given, " "))
+	case f.goOn > 0 && len(f.beside()) > 0:
+		return c, fmt.Errorf("--continue %d goes on with the messages that the operation means: leave out %s", f.goOn, strings.Join(f.beside(), " "))
 	}
 	return c, c.Check(f.verb)
+}
+
+// filters are those that are given, as they can be typed.
+func (f *changeFlags) filters() (given []string) {
+	for _, filter := range []struct{ flag, value string }{
+		{"id", strings.Join(f.ids, ",")}, {"state", strings.Join(f.states, ",")}, {"topic", f.topic}, {"key", f.key}, {"class", f.class},
+		{"error", f.text}, {"older-than", f.older}, {"newer-than", f.newer},
+	} {
+		if filter.value != "" {
+			given = append(given, "--"+filter.flag+" "+shellword.Quote(filter.value))
+		}
+	}
+	return given
+}
+
+// beside are the flags that say which messages, and that an operation which goes on has already.
+func (f *changeFlags) beside() []string {
+	given := f.filters()
+	if f.all {
+		given = append(given, "--all")
+	}
+	if f.limit != 0 {
+		given = append(given, fmt.Sprintf("--limit %d", f.limit))
+	}
+	if f.dryRun {
+		given = append(given, "--dry-run")
+	}
+	return given
 }
 
 func (f *changeFlags) isEmpty() bool {
@@ -186,7 +221,7 @@ func (a *app) askFirst(ctx context.Context, store outboxStore, f *changeFlags, c
 	}
 	question := fmt.Sprintf("%s would be %s", matched(report), f.done)
 	if !isTerminal(os.Stdin) {
-		return failf(exitUsage, "%s; add --yes", question)
+		return failf(exitUsage, "%s; nobody can be asked, since the input is no terminal: add --yes", question)
 	}
 	fmt.Fprintf(a.stderr, "%s. Do it? [y/N] ", question)
 	return confirmed(os.Stdin)
@@ -199,7 +234,7 @@ func confirmed(in io.Reader) error {
 	case answer == "y" || answer == "yes":
 		return nil
 	case err != nil && answer == "": // nobody is there
-		return failf(exitUsage, "no answer; add --yes")
+		return failf(exitUsage, "no answer, and nothing was changed; add --yes")
 	}
 	return failf(exitFailed, "nothing was changed")
 }
@@ -247,6 +282,9 @@ func (a *app) tellProgress(f *changeFlags) func(outbox.ChangeReport) {
 // stopped tells what was done and how to go on.
 func (a *app) stopped(ctx context.Context, f *changeFlags, r outbox.ChangeReport, err error) error {
 	code := exitFailed
+	if refused := refusals(err); len(refused) > 0 && refused[0].Field == "Continue" {
+		return failf(exitNothing, "--continue %d: there is no operation %d of %s; those that can go on: %s", f.goOn, f.goOn, f.verb, a.next("outbox ops"))
+	}
 	if ctx.Err() != nil {
 		code, err = exitAbandoned, errors.New("stopped")
 	}

@@ -70,25 +70,26 @@ const mostBytes = 16 << 30
 func (f *benchFlags) trial() (t bench.Trial, err error) {
 	payload, err := parseSize(f.payload)
 	if err != nil {
-		return t, fmt.Errorf("--payload %s: %w", f.payload, err)
+		return t, fmt.Errorf("--payload %q: %w", f.payload, err)
 	}
 	duration, err := outbox.ParseDuration(f.duration)
 	if err != nil {
-		return t, fmt.Errorf("--duration %s: %w", f.duration, err)
+		return t, fmt.Errorf("--duration %q: %w", f.duration, err)
 	}
 	for _, n := range []struct {
 		flag             string
+		given            any
 		value, low, high int64
 		bound            string
 	}{
-		{"rows", int64(f.rows), 100, 10_000_000, "100 to 10000000"},
-		{"keys", int64(f.keys), 0, 1_000_000, "0 to 1000000"},
-		{"payload", payload, 8, bench.MaxTrialPayload, "8 to 64KiB"},
-		{"duration", int64(duration), int64(time.Second), int64(10 * time.Minute), "1s to 10m"},
-		{"rate", int64(f.rate), 1, 10_000, "1 to 10000"},
+		{"rows", f.rows, int64(f.rows), 100, 10_000_000, "100 to 10000000"},
+		{"keys", f.keys, int64(f.keys), 0, 1_000_000, "0 to 1000000"},
+		{"payload", f.payload, payload, 8, bench.MaxTrialPayload, "8 to 64KiB"},
+		{"duration", f.duration, int64(duration), int64(time.Second), int64(10 * time.Minute), "1s to 10m"},
+		{"rate", f.rate, int64(f.rate), 1, 10_000, "1 to 10000"},
 	} {
 		if n.value < n.low || n.value > n.high {
-			return t, fmt.Errorf("--%s must be %s", n.flag, n.bound)
+			return t, fmt.Errorf("--%s %v: must be %s", n.flag, n.given, n.bound)
 		}
 	}
 	if int64(f.rows)*payload > mostBytes {

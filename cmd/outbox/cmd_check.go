@@ -75,10 +75,8 @@ func warningFindings(c *config, st *outbox.Status) (found []pgstore.Finding) {
 	for _, d := range st.MixedSettings() {
 		found = append(found, pgstore.Finding{Check: "settings", Text: mixedText(d), Fix: "outbox relays"})
 	}
-	for _, r := range st.Relays {
-		for _, text := range troublesOf(&r) {
-			found = append(found, pgstore.Finding{Check: "relay", Text: text, Fix: "outbox relays"})
-		}
+	for _, w := range aboutRelays(st) {
+		found = append(found, pgstore.Finding{Check: "relay", Text: w.Text, Fix: w.Next})
 	}
 	return found
 }

@@ -116,6 +116,7 @@ func showRule(r outbox.Rule) shownRule {
 }
 
 func (s shownConfig) rows() (rows [][]string) {
+	rows = append(rows, []string{"SETTING", "VALUE", "SOURCE"})
 	for _, set := range s.Settings {
 		rows = append(rows, []string{set.Key, cmp.Or(set.Value, "-"), set.Source})
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/outboxrelay/outbox"
 	"github.com/outboxrelay/outbox/internal/demo"
+	"github.com/outboxrelay/outbox/internal/shellword"
 )
 
 // demoFlags are the flags of the demo. It takes nothing from environment or file: a database of those is one to keep.
@@ -85,7 +87,11 @@ func (f *demoFlags) config() (cfg demo.Config, err error) {
 		cfg.Count, cfg.Message = len(messages), func(i int) outbox.Message { return messages[i] }
 	}
 	if cfg.Count < fewestOrders || cfg.Count > mostOrders {
-		return cfg, fmt.Errorf("%d orders: must be %d to %d", cfg.Count, fewestOrders, mostOrders)
+		what := "--orders " + strconv.Itoa(cfg.Count)
+		if f.file != "" {
+			what = fmt.Sprintf("--file %s: its %d messages", shellword.Quote(f.file), cfg.Count)
+		}
+		return cfg, fmt.Errorf("%s: must be %d to %d", what, fewestOrders, mostOrders)
 	}
 	cfg.Program, err = os.Executable()
 	return cfg, err
@@ -132,7 +138,7 @@ func readLines(path string) (messages []outbox.Message, err error) {
 	for number, last := 1, false; !last; number++ {
 		text, err := reader.ReadBytes('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("read line %d: %w", number, err)
+			return nil, fmt.Errorf("--file: %s:%d: %w", path, number, err)
 		}
 		last = err != nil
 		if text = bytes.TrimSpace(text); len(text) == 0 {
@@ -140,7 +146,7 @@ func readLines(path string) (messages []outbox.Message, err error) {
 		}
 		m, err := parseLine(text)
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", number, err)
+			return nil, fmt.Errorf("--file: %s:%d: %w", path, number, err)
 		}
 		messages = append(messages, outbox.Message{Topic: m.Topic, Key: m.Key, Headers: m.Headers, ContentType: m.ContentType, Payload: m.Payload})
 	}

@@ -25,7 +25,9 @@ func (a *app) listCommand() *cobra.Command {
 discarded) is there if it is kept. In publish order, state by state. --after goes on where a page has ended; a page also ends where it has
 looked at 100,000 messages, so it answers soon however many there are. Payloads are not read unless --payload is given.
 
-Ages count from a dead message's death, from the end of one that has ended, and from the publishing of any other.`,
+Ages count from a dead message's death, from the end of one that has ended, and from the publishing of any other.
+
+Exit codes: 0 there are messages, 1 failed, 2 usage, 3 no message matches.`,
 		Example: `  outbox list --state dead --class timeout --newer-than 1h
   outbox list --key order-7 --state ready,waiting,dead,delivered --payload --json`,
 		Args: cobra.NoArgs,
@@ -83,7 +85,12 @@ was kept. Why it is not delivered, outbox why tells.
 
 Exit code 3 says that nothing is stored of it.`,
 		Example: "  outbox show 019545c8-4c35-7000-8000-000000000001",
-		Args:    cobra.ExactArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("which message? give its id, and nothing else (%d arguments)", len(args))
+			}
+			return nil
+		},
 	}
 	addSettings(cmd, scopeDatabase)
 	cmd.RunE = action(func(cmd *cobra.Command, args []string) error {
@@ -125,36 +132,46 @@ type messageJSON struct {
 	Error         string            `json:"error,omitempty"`
 	Actor         string            `json:"actor,omitempty"`
 	Headers       map[string]string `json:"headers,omitempty"`
-	Payload       json.RawMessage   `json:"payload,omitempty"`
+	Payload       json.RawMessage   `json:"payload,omitempty"` // payloadMark
 	PayloadBase64 []byte            `json:"payload_base64,omitempty"`
 	NoPayload     bool              `json:"no_payload,omitempty"`
 }
 
+// newMessages are messages as JSON, and the payloads that their marks stand for.
+func newMessages(list []outbox.MessageInfo) (js []messageJSON, payloads [][]byte) {
+	js = []messageJSON{}
+	for i := range list {
+		j, payload := newMessage(&list[i]), list[i].Message.Payload
+		if isVerbatim(payload) {
+			j.Payload, payloads = json.RawMessage(payloadMark), append(payloads, payload)
+		} else {
+			j.PayloadBase64 = payload
+		}
+		js = append(js, j)
+	}
+	return js, payloads
+}
+
 func newMessage(m *outbox.MessageInfo) messageJSON {
-	j := messageJSON{
+	return messageJSON{
 		ID: m.Message.ID.String(), Seq: m.Seq, State: string(m.State), InFlight: m.InFlight, HoldsKey: m.Holds, Topic: m.Message.Topic, Key: m.Message.Key,
 		Attempts: m.Attempts, Generation: m.Generation, Destination: m.Destination, PublishedAt: utc(m.PublishedAt),
 		AvailableAt: timeOrNil(m.AvailableAt), ExpiresAt: timeOrNil(m.Message.ExpiresAt), EndedAt: timeOrNil(m.EndedAt),
 		Class: m.Class, Error: m.Text, Actor: m.Actor, Headers: m.Message.Headers, NoPayload: m.NoPayload,
 	}
-	if json.Valid(m.Message.Payload) {
-		j.Payload = m.Message.Payload
-	} else {
-		j.PayloadBase64 = m.Message.Payload
-	}
-	return j
 }
 
 func (a *app) printPage(page *outbox.ListPage, payload bool) error {
 	if a.json {
-		js := []messageJSON{}
-		for i := range page.Messages {
-			js = append(js, newMessage(&page.Messages[i]))
-		}
-		return a.printJSON(struct {
+		js, payloads := newMessages(page.Messages)
+		err := a.printJSON(struct {
 			Messages []messageJSON `json:"messages"`
 			Next     string        `json:"next,omitempty"`
-		}{js, page.Next})
+		}{js, page.Next}, payloads...)
+		if err == nil && len(js) == 0 && page.Next == "" {
+			return silently(exitNothing)
+		}
+		return err
 	}
 	if payload {
 		if err := a.printMessages(page.Messages); err != nil {
@@ -169,7 +186,7 @@ func (a *app) printPage(page *outbox.ListPage, payload bool) error {
 	case page.Next != "":
 		a.tell("this is not the end; go on with the same flags and: --after %s", page.Next)
 	case len(page.Messages) == 0:
-		a.tell("no message matches")
+		return failf(exitNothing, "no message matches")
 	}
 	return nil
 }
@@ -197,11 +214,8 @@ func stateOf(m *outbox.MessageInfo) string {
 // printMessages writes messages in full, one after another.
 func (a *app) printMessages(list []outbox.MessageInfo) error {
 	if a.json {
-		js := []messageJSON{}
-		for i := range list {
-			js = append(js, newMessage(&list[i]))
-		}
-		return a.printJSON(map[string]any{"messages": js})
+		js, payloads := newMessages(list)
+		return a.printJSON(map[string]any{"messages": js}, payloads...)
 	}
 	for i := range list {
 		if i > 0 {

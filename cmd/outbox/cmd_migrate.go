@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/spell"
 	"github.com/outboxrelay/outbox/pgstore"
 )
 
@@ -21,9 +22,12 @@ func (a *app) migrateCommand() *cobra.Command {
 		Long: `Make, change and remove the schema of the outbox. A relay does the first two by itself when it starts, unless
 database.migrate says otherwise; publishing never does. Any number may run at once.`,
 		Example: `  outbox migrate up --database-url postgres://localhost/shop`,
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return fmt.Errorf("which? up, down, list, print or validate")
+		RunE: func(cmd *cobra.Command, args []string) error {
+			const which = "up, down, list, print or validate"
+			if len(args) == 0 {
+				return errors.New("which? " + which)
+			}
+			return fmt.Errorf("unknown command %q: must be %s%s", args[0], which, didYouMean(spell.Nearest(args[0], []string{"up", "down", "list", "print", "validate"})))
 		},
 	}
 	cmd.AddCommand(a.migrateUp(), a.migrateDown(), a.migrateList(), a.migratePrint(), a.migrateValidate())
@@ -167,7 +171,13 @@ func (a *app) migrateDown() *cobra.Command {
 	})
 	cmd.Flags().IntVar(&target, "target", 0, "the `version` to go back to; 0 removes the schema")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
-	_ = cmd.MarkFlagRequired("target") // the flag exists
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !cmd.Flags().Changed("target") {
+			return errors.New("--target: must say to which version to go back; 0 removes the schema")
+		}
+		return run(cmd, args)
+	}
 	return cmd
 }
 

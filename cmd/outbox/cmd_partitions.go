@@ -17,7 +17,7 @@ func (a *app) partitionsCommand() *cobra.Command {
 		Short: "Show the partitions of the archive",
 		Long: `Show the partitions of the archive, the oldest first. Relays make them ahead and drop them when all of their messages have been kept
 for keep_delivered. Dropping or detaching one by hand does no harm. archive_default takes what has no other partition.
-MESSAGES is the database's own running count. In a SQLite file the archive is one table, and there are none.`,
+MESSAGES is the database's own running count, unknown until it has one. In a SQLite file the archive is one table, and there are none.`,
 		Example: "  outbox partitions --json | jq '[.partitions[].bytes] | add'",
 		Args:    cobra.NoArgs,
 	}
@@ -50,12 +50,20 @@ func (a *app) printPartitions(list []outbox.Partition) error {
 	rows := [][]string{{"NAME", "FROM", "TO", "MESSAGES", "BYTES"}}
 	for _, p := range list {
 		js = append(js, partitionJSON{p.Name, timeOrNil(p.From), timeOrNil(p.To), newDepth(p.Messages), p.Bytes})
-		rows = append(rows, []string{p.Name, when(p.From), when(p.To), depth(p.Messages), strconv.FormatInt(p.Bytes, 10)})
+		rows = append(rows, []string{p.Name, when(p.From), when(p.To), partitionDepth(p.Messages), strconv.FormatInt(p.Bytes, 10)})
 	}
 	if a.json {
 		return a.printJSON(map[string]any{"partitions": js})
 	}
 	return a.printTable(rows)
+}
+
+// partitionDepth is how many messages there are, as far as anybody knows.
+func partitionDepth(d outbox.Depth) string {
+	if d.AtLeast && d.Messages == 0 {
+		return "unknown"
+	}
+	return depth(d)
 }
 
 func timeOrNil(t time.Time) *time.Time {

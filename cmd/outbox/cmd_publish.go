@@ -44,13 +44,16 @@ the batches before it stay published, and the error says how many. The schema is
 		if err := checkPublishFlags(cmd, file, batch); err != nil {
 			return &failure{exitUsage, err}
 		}
+		var m outbox.Message
+		if file == "" {
+			var err error
+			if m, err = f.message(); err != nil {
+				return &failure{exitUsage, err}
+			}
+		}
 		return a.withPublisher(cmd, func(ctx context.Context, p *publisher) error {
 			if file != "" {
 				return a.publishFile(ctx, p, file, batch)
-			}
-			m, err := f.message()
-			if err != nil {
-				return &failure{exitUsage, err}
 			}
 			return a.publishOne(ctx, p, m)
 		})
@@ -78,7 +81,8 @@ func checkPublishFlags(cmd *cobra.Command, file string, batch int) error {
 
 // publisher publishes all messages of a call in one transaction of its own.
 type publisher struct {
-	publish func(ctx context.Context, ms ...outbox.Message) ([]outbox.Receipt, error)
+	publish    func(ctx context.Context, ms ...outbox.Message) ([]outbox.Receipt, error)
+	maxPayload int // bytes; 0: the default
 }
 
 func (a *app) withPublisher(cmd *cobra.Command, do func(ctx context.Context, p *publisher) error) error {
@@ -104,7 +108,8 @@ func (a *app) withPublisher(cmd *cobra.Command, do func(ctx context.Context, p *
 
 // openPublisher connects to PostgreSQL.
 func (c *config) openPublisher(ctx context.Context) (_ *publisher, closeAll func(), err error) {
-	p, err := pgstore.NewPublisher(&pgstore.PublishConfig{Schema: c.store.Schema, MaxPayload: c.store.MaxPayload, Notify: c.store.Notify})
+	p, err := pgstore.NewPublisher(&pgstore.PublishConfig{Schema: c.store.Schema, MaxPayload: c.store.MaxPayload, Notify: c.store.Notify,
+		LockKeys: c.store.LockKeys})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -124,7 +129,7 @@ func (c *config) openPublisher(ctx context.Context) (_ *publisher, closeAll func
 		})
 		return receipts, err
 	}
-	return &publisher{publish}, func() {
+	return &publisher{publish, c.store.MaxPayload}, func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		_ = conn.Close(ctx)
@@ -132,11 +137,10 @@ func (c *config) openPublisher(ctx context.Context) (_ *publisher, closeAll func
 }
 
 func (a *app) publishOne(ctx context.Context, p *publisher, m outbox.Message) error {
-	receipts, err := p.publish(ctx, m)
-	var refused *outbox.FieldError
-	if errors.As(err, &refused) {
-		return &failure{exitUsage, err}
+	if _, err := outbox.Prepare(ctx, m, p.maxPayload); err != nil {
+		return err // publishing would say the same, of message 1 of 1
 	}
+	receipts, err := p.publish(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -188,24 +192,25 @@ func (f *messageFlags) add(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("payload", "payload-file")
 }
 
-func (f *messageFlags) message() (m outbox.Message, err error) {
-	m = outbox.Message{Topic: f.topic, Key: f.key, Payload: []byte(f.payload), ContentType: f.contentType, DedupKey: f.dedupKey}
+func (f *messageFlags) message() (outbox.Message, error) {
+	m := outbox.Message{Topic: f.topic, Key: f.key, Payload: []byte(f.payload), ContentType: f.contentType, DedupKey: f.dedupKey}
 	var errs []error
-	note := func(flag string, err error) {
+	note := func(flag, text string, err error) {
 		if err != nil {
-			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
+			errs = append(errs, fmt.Errorf("--%s %q: %w", flag, text, err))
 		}
 	}
-	note("delay", parseInto(&m.Delay, f.delay, outbox.ParseDuration))
-	note("ttl", parseInto(&m.TTL, f.ttl, outbox.ParseDuration))
-	note("broker-ttl", parseInto(&m.BrokerTTL, f.brokerTTL, outbox.ParseDuration))
-	note("deliver-at", parseInto(&m.DeliverAt, f.deliverAt, parseTime))
-	note("expires-at", parseInto(&m.ExpiresAt, f.expiresAt, parseTime))
-	note("id", parseInto(&m.ID, f.id, outbox.ParseID))
-	note("max-attempts", parseInto(&m.MaxAttempts, f.maxAttempts, parseAttempts))
-	note("payload-file", parseInto(&m.Payload, f.payloadFile, readFileOrStdin))
-	m.Headers, err = parseHeaders(f.headers)
-	note("header", err)
+	note("delay", f.delay, parseInto(&m.Delay, f.delay, outbox.ParseDuration))
+	note("ttl", f.ttl, parseInto(&m.TTL, f.ttl, outbox.ParseDuration))
+	note("broker-ttl", f.brokerTTL, parseInto(&m.BrokerTTL, f.brokerTTL, outbox.ParseDuration))
+	note("deliver-at", f.deliverAt, parseInto(&m.DeliverAt, f.deliverAt, parseTime))
+	note("expires-at", f.expiresAt, parseInto(&m.ExpiresAt, f.expiresAt, parseTime))
+	note("id", f.id, parseInto(&m.ID, f.id, parseID))
+	note("max-attempts", f.maxAttempts, parseInto(&m.MaxAttempts, f.maxAttempts, parseAttempts))
+	note("payload-file", f.payloadFile, parseInto(&m.Payload, f.payloadFile, readFileOrStdin))
+	for _, entry := range f.headers {
+		note("header", entry, addHeader(&m, entry))
+	}
 	return m, errors.Join(errs...)
 }
 
@@ -222,7 +227,21 @@ func parseInto[T any](to *T, text string, parse func(string) (T, error)) error {
 	return nil
 }
 
-func parseTime(text string) (time.Time, error) { return time.Parse(time.RFC3339, text) }
+func parseTime(text string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return t, errors.New("must be a time in RFC 3339, such as 2030-01-02T15:04:05Z")
+	}
+	return t, nil
+}
+
+func parseID(text string) (outbox.ID, error) {
+	id, err := outbox.ParseID(text)
+	if err != nil {
+		return id, errors.New("is no UUID")
+	}
+	return id, nil
+}
 
 func parseAttempts(text string) (int, error) {
 	if text == "unlimited" {
@@ -235,16 +254,16 @@ func parseAttempts(text string) (int, error) {
 	return n, nil
 }
 
-func parseHeaders(list []string) (map[string]string, error) {
-	headers := map[string]string{}
-	for _, entry := range list {
-		name, value, ok := strings.Cut(entry, "=")
-		if _, twice := headers[name]; !ok || twice {
-			return nil, fmt.Errorf("%q: must be name=value, each name once", entry)
-		}
-		headers[name] = value
+func addHeader(m *outbox.Message, entry string) error {
+	name, value, ok := strings.Cut(entry, "=")
+	if _, twice := m.Headers[name]; !ok || twice {
+		return errors.New("must be name=value, each name once")
 	}
-	return headers, nil
+	if m.Headers == nil {
+		m.Headers = map[string]string{}
+	}
+	m.Headers[name] = value
+	return nil
 }
 
 func readFileOrStdin(path string) ([]byte, error) {

@@ -12,8 +12,9 @@ func (a *app) relaysCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "relays",
 		Short: "List the registered relays",
-		Long: `List the registered relays and what each delivers, as of its last heartbeat. One whose lease has lapsed is listed until
-another relay removes it, which then delivers what it held.`,
+		Long: `List the registered relays and what each delivers, as of its last heartbeat. One that sends none any longer is
+overdue: it was killed, is suspended, or does not reach the database. It holds its messages until its lease lapses. Then it is
+listed until another relay removes it, which then delivers what it held.`,
 		Example: `  outbox relays --database-url postgres://localhost/shop
   outbox relays --json | jq '.relays[] | select(.live) | .host'`,
 		Args: cobra.NoArgs,

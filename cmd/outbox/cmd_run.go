@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -32,7 +33,11 @@ Behind PgBouncer in transaction mode, add default_query_exec_mode=exec to the da
 max_prepared_statements in PgBouncer 1.21 or later), and give --database-listen-url a direct connection or set
 --notify off. outbox check tells whether all is well.
 
-Exit codes: 0 stopped as asked, 1 failed, 2 configuration, 5 stopped while a delivery was still running.`,
+With --once it delivers all that is due and ends. It awaits no backoff and no destination that is unavailable: then messages
+remain, it says which destination that is, and its exit code is 4.
+
+Exit codes: 0 stopped as asked, 1 failed, 2 configuration, 4 with --once: a destination takes nothing and messages remain,
+5 stopped while a delivery was still running, or with --once before the end.`,
 		Example: `  # One destination, without a file:
   outbox run --database-url postgres://localhost/shop --to stdout:
 
@@ -91,7 +96,7 @@ func (a *app) relay(ctx context.Context, c *config, once bool) error {
 	ctx, end := stopOnSignals(ctx, log, relay.Abort)
 	defer end()
 	if once {
-		return a.runOnce(ctx, relay)
+		return a.runOnce(ctx, relay, store)
 	}
 	return abandoned(relay.Run(ctx))
 }
@@ -104,17 +109,43 @@ func abandoned(err error) error {
 	return err
 }
 
-func (a *app) runOnce(ctx context.Context, relay *outbox.Relay) error {
+func (a *app) runOnce(ctx context.Context, relay *outbox.Relay, store outbox.Inspector) error {
 	n, err := relay.RunUntilIdle(ctx)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return &failure{exitAbandoned, err}
+	case err != nil:
 		return abandoned(err)
+	case a.json:
+		if err := a.printJSON(countsJSON(n)); err != nil {
+			return err
+		}
+	default:
+		a.tell("delivered %d, retried %d, dead %d, dropped %d, expired %d, given back %d",
+			n.Delivered, n.Retried, n.Dead, n.Dropped, n.Expired, n.GivenBack)
 	}
-	if a.json {
-		return a.printJSON(countsJSON(n))
+	return remaining(ctx, relay.Health().Lanes, n, store)
+}
+
+// remaining tells that messages remain because a destination takes none. No call has failed then, and nobody would look.
+func remaining(ctx context.Context, lanes []outbox.LaneHealth, n outbox.Counts, store outbox.Inspector) error {
+	var down []string
+	for _, l := range lanes {
+		if l.Fault != nil {
+			down = append(down, fmt.Sprintf("destination %s is %s: %s", l.Destination, l.Fault.State(), l.Fault.Reason))
+		}
 	}
-	a.tell("delivered %d, retried %d, dead %d, dropped %d, expired %d, given back %d",
-		n.Delivered, n.Retried, n.Dead, n.Dropped, n.Expired, n.GivenBack)
-	return nil
+	if len(down) == 0 {
+		return nil
+	}
+	d, err := ask(ctx, store.Depths)
+	if err != nil {
+		return err
+	}
+	if n.GivenBack == 0 && d.Ready.Messages == 0 && d.Retrying.Messages == 0 {
+		return nil
+	}
+	return failf(exitUnhealthy, "messages remain (%s): %s", depthWords(d), strings.Join(down, "; "))
 }
 
 // openSinks makes the sinks of all destinations.

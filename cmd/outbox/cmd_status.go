@@ -76,11 +76,7 @@ func warnings(st *outbox.Status) []warning {
 	if h := st.Horizon; h != nil {
 		list = append(list, warning{fmt.Sprintf("vacuum horizon held %s by %s %s, %s", age(h.Age), h.Kind, h.Name, h.Text), h.Release()})
 	}
-	for _, r := range st.Relays {
-		for _, text := range troublesOf(&r) {
-			list = append(list, warning{text, "outbox relays"})
-		}
-	}
+	list = append(list, aboutRelays(st)...)
 	if grows(st) {
 		list = append(list, warning{"more is published than delivered: another relay, or more slots, if the destination takes more", "outbox run"})
 	}
@@ -197,7 +193,11 @@ func relaySummary(st *outbox.Status) string {
 			newest = min(newest, r.Seen)
 		}
 	}
-	return fmt.Sprintf("%d live, newest heartbeat %s ago", st.LiveRelays(), age(newest))
+	text := fmt.Sprintf("%d live, newest heartbeat %s ago", st.LiveRelays(), age(newest))
+	if late := st.LiveRelays() - heard(st); late > 0 {
+		text += fmt.Sprintf(", %d overdue", late)
+	}
+	return text
 }
 
 func (a *app) statusJSON(st *outbox.Status) statusJSON {

@@ -17,9 +17,11 @@ func (a *app) walCommand() *cobra.Command {
 		Use:   "wal",
 		Short: "Show who streams from the WAL, and how far it is",
 		Long: `Show the relays with the WAL engine: which of them streams, how far it is behind, what waits in its buffer, when a
-destination last had to catch up, and why. What relays tell is as old as SEEN says.
+destination last had to catch up, and why. One that stands by tries now and then whether it could take over; PROBLEM says why
+not. What relays tell is as old as SEEN says, but who streams is asked of the server: a relay that was killed is cut off.
 
-Exit codes: 0 a relay streams, 3 no relay has the WAL engine, 4 relays have it and none streams.`,
+Exit codes: 0 a relay streams, and those that stand by could, 3 no relay has the WAL engine, 4 relays have it and none streams, or
+one that stands by could not take over.`,
 		Example: `  outbox wal --database-url postgres://localhost/shop
   outbox wal --json | jq .slot.retained_bytes`,
 		Args: cobra.NoArgs,
@@ -50,11 +52,13 @@ type walSlotJSON struct {
 }
 
 type walRelayJSON struct {
-	ID          string  `json:"id"`
-	Host        string  `json:"host"`
-	PID         int     `json:"pid"`
-	Live        bool    `json:"live"`
-	SeenSeconds float64 `json:"seen_seconds"`
+	ID             string  `json:"id"`
+	Host           string  `json:"host"`
+	PID            int     `json:"pid"`
+	Live           bool    `json:"live"`
+	Streams        bool    `json:"streams"`
+	SeenSeconds    float64 `json:"seen_seconds"`
+	OverdueSeconds float64 `json:"overdue_seconds,omitempty"`
 	pgstore.StreamReport
 }
 
@@ -64,7 +68,7 @@ func newWAL(status pgstore.WALStatus) walJSON {
 		j.Slot = &walSlotJSON{s.Name, s.PID, s.Retained, s.Unconfirmed}
 	}
 	for _, r := range status.Relays {
-		j.Relays = append(j.Relays, walRelayJSON{r.ID.String(), r.Host, r.PID, r.Live, round(r.Seen), r.Stream})
+		j.Relays = append(j.Relays, walRelayJSON{r.ID.String(), r.Host, r.PID, r.Live, r.Streams, round(r.Seen), round(r.Overdue()), r.Stream})
 	}
 	return j
 }
@@ -85,23 +89,53 @@ func (a *app) reportWAL(status pgstore.WALStatus) error {
 				bytesOf(j.Slot.RetainedBytes), bytesOf(j.Slot.UnconfirmedBytes))
 		}
 	}
+	return a.walVerdict(j)
+}
+
+// walVerdict says in one line what the table means.
+func (a *app) walVerdict(j walJSON) error {
+	streams, cutOff, unfit := false, false, ""
+	for _, r := range j.Relays {
+		name := fmt.Sprintf("relay %s/pid %d", r.Host, r.PID)
+		switch {
+		case r.Streams && r.OverdueSeconds > 0: // its host is gone, or it is suspended
+			return failf(exitUnhealthy, "%s has the stream, and its heartbeat is overdue for %s; the server takes the stream from it after wal_sender_timeout",
+				name, age(seconds(r.OverdueSeconds)))
+		case r.Streams:
+			streams = true
+		case r.State == "cut off":
+			cutOff = true
+		case r.Live && r.State == "standing by" && r.Problem != "" && unfit == "":
+			unfit = name
+		}
+	}
 	switch {
 	case len(j.Relays) == 0:
 		return failf(exitNothing, "no relay has the WAL engine; start one: %s", a.next("outbox run --engine wal"))
-	case j.Slot == nil:
-		return failf(exitUnhealthy, "no relay streams, all poll; see what is missing: %s", a.next("outbox check --engine wal"))
+	case streams && unfit != "":
+		return failf(exitUnhealthy, "%s could not take over from the relay that streams: PROBLEM says why", unfit)
+	case streams:
+		return nil
+	case j.Slot != nil:
+		return failf(exitUnhealthy, "no relay streams yet: the server's process %d makes the slot, which waits for transactions that write, or its relay has not told yet", j.Slot.PID)
+	case cutOff:
+		return failf(exitUnhealthy, "no relay streams, and the one that did is cut off; unless another takes over at once, see what is missing: %s",
+			a.next("outbox check --engine wal"))
 	}
-	return nil
+	return failf(exitUnhealthy, "no relay streams, all poll; see what is missing: %s", a.next("outbox check --engine wal"))
 }
 
 func walRows(j walJSON) [][]string {
 	rows := [][]string{{"HOST", "PID", "SEEN", "STATE", "LAG", "BUFFERED", "DESTINATIONS", "PROBLEM"}}
 	for _, r := range j.Relays {
 		state, lag := r.State, "-"
-		if !r.Live {
+		switch {
+		case !r.Live:
 			state = "lapsed"
+		case r.OverdueSeconds > 0:
+			state += ", overdue for " + age(seconds(r.OverdueSeconds))
 		}
-		if r.State == "streaming" {
+		if r.Streams {
 			lag = seconds(r.LagSeconds).Round(time.Millisecond).String()
 		}
 		rows = append(rows, []string{r.Host, strconv.Itoa(r.PID), age(seconds(r.SeenSeconds)) + " ago", state, lag, count(int64(r.Buffered)),

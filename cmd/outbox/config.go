@@ -233,7 +233,7 @@ func (c *config) explain(err error) (found problems) {
 			continue
 		}
 		key := c.keyOf(refused.Field)
-		found = append(found, fmt.Sprintf("%s %q%s: %s", key, refused.Value, c.origin(key), refused.Bound))
+		found = append(found, fmt.Sprintf("%s %q%s: %s", key, refused.Value, c.origin(key), inSettings(refused.Bound)))
 	}
 	return found
 }

@@ -24,7 +24,7 @@ type stdoutSink struct {
 }
 
 func (s *stdoutSink) Deliver(_ context.Context, d *outbox.Delivery) error {
-	text, err := encode(newLine(d))
+	text, err := newLine(d).encode()
 	if err != nil {
 		return outbox.Permanent(err)
 	}

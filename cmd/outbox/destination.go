@@ -88,6 +88,16 @@ func schemeForms() string {
 	return strings.Join(forms, ", ")
 }
 
+// formOf is the form of a scheme's URLs; empty for one that is not known.
+func formOf(name string) string {
+	for _, s := range schemes() {
+		if slices.Contains(s.names, name) {
+			return s.form
+		}
+	}
+	return ""
+}
+
 func schemeOptions() (all []option) {
 	for _, s := range schemes() {
 		for _, o := range s.options {
@@ -109,15 +119,18 @@ func (d *destination) resolve() (*scheme, string, error) {
 		return nil, "", errors.New("needs a url or url_file")
 	}
 	name, _, isURL := strings.Cut(text, ":")
-	if !isURL || strings.ContainsAny(name, "/@ ") {
+	if strings.ContainsAny(name, "/@ ") {
 		return nil, "", fmt.Errorf("is no URL such as %s", schemeForms())
 	}
 	var names []string
 	for _, s := range schemes() {
-		if slices.Contains(s.names, name) {
+		if isURL && slices.Contains(s.names, name) {
 			return &s, text, nil
 		}
 		names = append(names, s.names...)
+	}
+	if !isURL {
+		return nil, "", fmt.Errorf("is no URL such as %s%s", schemeForms(), didYouMean(formOf(spell.Nearest(name, names))))
 	}
 	if nearest := spell.Nearest(name, names); nearest != "" {
 		return nil, "", fmt.Errorf("scheme %q is unknown; did you mean %s?", name, nearest)

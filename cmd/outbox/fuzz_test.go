@@ -17,7 +17,7 @@ import (
 // stdout:" does, and read again.
 func FuzzParseLine(f *testing.F) {
 	for _, text := range []string{
-		`{"topic":"a","payload":{"b": 1}}`, `{"topic":"a","payload_base64":"AP8="}`, `{"topic":"a","max_attempts":"unlimited","ttl_seconds":1e300}`,
+		`{"topic":"a","payload":{"b": 1}}`, `{"topic":"a","payload":{"b":\t1,\r"<&>": "\u0070"},"content_type":""}`, `{"topic":"a","payload_base64":"AP8="}`, `{"topic":"a","max_attempts":"unlimited","ttl_seconds":1e300}`,
 		`{"topic":"a"}{}`, `{"topic":"a","key":"\ud800"}`, `{"topic":"a","headers":{"X":"1","x":"2"}}`, `{"unknown":1}`, `[]`, `null`,
 		`{"topic":"a","payload":null,"delay_seconds":-1}`, "\xff", `{"topic":"a","expires_at":"9999-12-31T23:59:59Z","broker_ttl_seconds":0.5}`,
 	} {
@@ -36,7 +36,7 @@ func FuzzParseLine(f *testing.F) {
 			}
 			return
 		}
-		written, err := encode(newLine(&outbox.Delivery{Message: made, Seq: 1, Attempt: 1, PublishedAt: time.Unix(1, 0)}))
+		written, err := newLine(&outbox.Delivery{Message: made, Seq: 1, Attempt: 1, PublishedAt: time.Unix(1, 0)}).encode()
 		if err != nil {
 			t.Fatal(err)
 		}

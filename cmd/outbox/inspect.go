@@ -82,10 +82,12 @@ type relayJSON struct {
 	Version          string           `json:"version"`
 	Engine           string           `json:"engine"`
 	Streaming        bool             `json:"streaming,omitempty"`
-	Settings         string           `json:"settings,omitempty"` // a digest
+	StreamProblem    string           `json:"stream_problem,omitempty"` // why it cannot stream
+	Settings         string           `json:"settings,omitempty"`       // a digest
 	Live             bool             `json:"live"`
 	StartedAt        time.Time        `json:"started_at"`
 	SeenSeconds      float64          `json:"seen_seconds"`
+	OverdueSeconds   float64          `json:"overdue_seconds,omitempty"` // of a heartbeat that should have come
 	LeaseLeftSeconds float64          `json:"lease_left_seconds"`
 	InFlight         int64            `json:"in_flight"`
 	Destinations     []laneJSON       `json:"destinations"`
@@ -101,8 +103,8 @@ type laneJSON struct {
 }
 
 func newRelay(r outbox.RelayStatus) relayJSON {
-	j := relayJSON{r.ID.String(), r.Host, r.PID, r.Version, r.Engine, r.Streaming, r.Settings, r.Live, utc(r.StartedAt), round(r.Seen),
-		round(r.LeaseLeft), r.InFlight, []laneJSON{}, r.Counters}
+	j := relayJSON{r.ID.String(), r.Host, r.PID, r.Version, r.Engine, r.Streaming, r.StreamProblem, r.Settings, r.Live, utc(r.StartedAt), round(r.Seen),
+		round(r.Overdue()), round(r.LeaseLeft), r.InFlight, []laneJSON{}, r.Counters}
 	for _, l := range r.Lanes {
 		topics := []string{}
 		for _, p := range l.Topics {
@@ -115,15 +117,21 @@ func newRelay(r outbox.RelayStatus) relayJSON {
 	return j
 }
 
-// state is live, live and streaming, or lapsed.
+// state is live, live and streaming, silent for longer than it should be, or lapsed.
 func (r relayJSON) state() string {
 	switch {
 	case !r.Live:
 		return "lapsed"
+	case r.OverdueSeconds > 0:
+		return overdueWords(seconds(r.OverdueSeconds), seconds(r.LeaseLeftSeconds))
 	case r.Streaming:
 		return "live, streams"
 	}
 	return "live"
+}
+
+func overdueWords(late, left time.Duration) string {
+	return fmt.Sprintf("overdue for %s, lapses in %s", age(late), age(left))
 }
 
 // count writes a number with separators: 1,984,210.

@@ -20,15 +20,15 @@ type line struct {
 	ID               string            `json:"id,omitempty"`
 	Topic            string            `json:"topic"`
 	Key              string            `json:"key,omitempty"`
-	ContentType      string            `json:"content_type,omitempty"`
+	ContentType      *string           `json:"content_type,omitempty"` // empty: none, although the payload is JSON
 	Headers          map[string]string `json:"headers,omitempty"`
 	Payload          json.RawMessage   `json:"payload,omitempty"`
 	PayloadBase64    *string           `json:"payload_base64,omitempty"`
 	DedupKey         string            `json:"dedup_key,omitempty"`
 	DelaySeconds     float64           `json:"delay_seconds,omitempty"`
-	DeliverAt        *time.Time        `json:"deliver_at,omitempty"`
+	DeliverAt        string            `json:"deliver_at,omitempty"`
 	TTLSeconds       float64           `json:"ttl_seconds,omitempty"`
-	ExpiresAt        *time.Time        `json:"expires_at,omitempty"`
+	ExpiresAt        string            `json:"expires_at,omitempty"`
 	BrokerTTLSeconds float64           `json:"broker_ttl_seconds,omitempty"`
 	MaxAttempts      attempts          `json:"max_attempts,omitempty"`
 
@@ -55,7 +55,7 @@ func (n *attempts) UnmarshalJSON(text []byte) error {
 		return nil
 	}
 	if json.Unmarshal(text, (*int)(n)) != nil {
-		return errors.New(`max_attempts must be a whole number or "unlimited"`)
+		return fmt.Errorf(`max_attempts %s: must be a whole number or "unlimited"`, text)
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ const jsonType = "application/json"
 // newLine is a delivered message.
 func newLine(d *outbox.Delivery) line {
 	published := d.PublishedAt.UTC()
-	l := line{ID: d.ID.String(), Topic: d.Topic, Key: d.Key, ContentType: d.ContentType, DedupKey: d.DedupKey,
+	l := line{ID: d.ID.String(), Topic: d.Topic, Key: d.Key, DedupKey: d.DedupKey,
 		MaxAttempts: attempts(d.MaxAttempts), BrokerTTLSeconds: d.BrokerTTL.Seconds(), Seq: d.Seq, Attempt: d.Attempt,
 		Generation: d.Generation, PublishedAt: &published}
 	for name, value := range d.Headers {
@@ -75,19 +75,30 @@ func newLine(d *outbox.Delivery) line {
 		l.Headers[name] = value
 	}
 	l.setPayload(d.Payload)
+	if d.ContentType != "" || l.Payload != nil {
+		l.ContentType = &d.ContentType
+	}
 	return l
 }
 
-// setPayload shows JSON as it is. Encoding would compact it, so what is written with spaces goes as base64 too, and so
-// does what is no UTF-8 and would spoil the line: payloads are bytes, and come back unchanged.
+// setPayload shows JSON as it is, and all else as base64: payloads are bytes, and come back unchanged.
 func (l *line) setPayload(payload []byte) {
-	var compact bytes.Buffer
-	if utf8.Valid(payload) && json.Compact(&compact, payload) == nil && bytes.Equal(compact.Bytes(), payload) {
+	if isVerbatim(payload) {
 		l.Payload = payload
 		return
 	}
 	text := base64.StdEncoding.EncodeToString(payload)
 	l.PayloadBase64 = &text
+}
+
+// encode makes a line of the file that publish reads.
+func (l line) encode() ([]byte, error) {
+	payload := l.Payload
+	if payload == nil {
+		return encode(l)
+	}
+	l.Payload = json.RawMessage(payloadMark)
+	return encode(l, payload)
 }
 
 // parseLine reads a message from JSON; keys that are not known are refused.
@@ -99,7 +110,7 @@ func parseLine(text []byte) (outbox.Message, error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&l); err != nil {
-		return outbox.Message{}, err
+		return outbox.Message{}, lineProblem(err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return outbox.Message{}, errors.New("more than one value on the line")
@@ -108,8 +119,10 @@ func parseLine(text []byte) (outbox.Message, error) {
 }
 
 func (l *line) message() (m outbox.Message, err error) {
-	m = outbox.Message{Topic: l.Topic, Key: l.Key, ContentType: l.ContentType, Headers: l.Headers, DedupKey: l.DedupKey,
-		MaxAttempts: int(l.MaxAttempts)}
+	m = outbox.Message{Topic: l.Topic, Key: l.Key, Headers: l.Headers, DedupKey: l.DedupKey, MaxAttempts: int(l.MaxAttempts)}
+	if l.ContentType != nil {
+		m.ContentType = *l.ContentType
+	}
 	m.Delay, err = parseSeconds("delay_seconds", l.DelaySeconds)
 	if err == nil {
 		m.TTL, err = parseSeconds("ttl_seconds", l.TTLSeconds)
@@ -117,14 +130,14 @@ func (l *line) message() (m outbox.Message, err error) {
 	if err == nil {
 		m.BrokerTTL, err = parseSeconds("broker_ttl_seconds", l.BrokerTTLSeconds)
 	}
+	if err == nil {
+		err = readTime("deliver_at", l.DeliverAt, &m.DeliverAt)
+	}
+	if err == nil {
+		err = readTime("expires_at", l.ExpiresAt, &m.ExpiresAt)
+	}
 	if err != nil {
 		return m, err
-	}
-	if l.DeliverAt != nil {
-		m.DeliverAt = *l.DeliverAt
-	}
-	if l.ExpiresAt != nil {
-		m.ExpiresAt = *l.ExpiresAt
 	}
 	if l.ID != "" {
 		if m.ID, err = outbox.ParseID(l.ID); err != nil {
@@ -133,29 +146,35 @@ func (l *line) message() (m outbox.Message, err error) {
 	}
 	switch {
 	case l.Payload != nil && l.PayloadBase64 != nil:
-		return m, errors.New("payload and payload_base64 exclude each other")
+		return m, errors.New("payload and payload_base64 exclude each other: give one of them")
 	case l.PayloadBase64 != nil:
 		if m.Payload, err = base64.StdEncoding.DecodeString(*l.PayloadBase64); err != nil {
-			return m, fmt.Errorf("payload_base64: %w", err)
+			return m, fmt.Errorf("payload_base64: must be base64 with padding: %w", err)
 		}
 	case l.Payload != nil:
 		m.Payload = l.Payload
-		m.ContentType = jsonContentType(m)
+		if l.ContentType == nil {
+			m.ContentType = jsonContentType(m)
+		}
 	}
 	return m, nil
 }
 
 // jsonContentType is what a JSON payload has when nothing else is said, as with publish_json of SQL.
 func jsonContentType(m outbox.Message) string {
-	if m.ContentType != "" {
-		return m.ContentType
-	}
 	for name := range m.Headers {
 		if strings.EqualFold(name, "content-type") {
 			return ""
 		}
 	}
 	return jsonType
+}
+
+func readTime(name, text string, to *time.Time) error {
+	if err := parseInto(to, text, parseTime); err != nil {
+		return fmt.Errorf("%s %q: %w", name, text, err)
+	}
+	return nil
 }
 
 // parseSeconds refuses what a duration cannot hold; all other bounds are those of publishing.

@@ -76,7 +76,7 @@ func (a *app) load(cmd *cobra.Command) (*config, error) {
 		return nil, &failure{exitUsage, l.problems}
 	}
 	path, _ := l.c.sqliteFile() // what is wrong is told when it is opened
-	a.repeated.sqlite = path != ""
+	a.repeated.sqlite, a.repeated.aimed = path != "", len(l.c.targets()) > 0
 	return l.c, nil
 }
 

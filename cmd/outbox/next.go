@@ -15,6 +15,7 @@ import (
 type repeated struct {
 	database, relay []string
 	sqlite          bool
+	aimed           bool // the configuration says where messages go
 }
 
 // insteadOfPostgres are commands for those that work with PostgreSQL only: with a SQLite file they lead on as well.
@@ -47,8 +48,11 @@ func (r *repeated) remember(cmd *cobra.Command) {
 	}
 }
 
-// aboutRelay are the commands that take a relay's whole configuration.
-var aboutRelay = regexp.MustCompile(`^outbox (run|check|config)\b`)
+var (
+	// aboutRelay are the commands that take a relay's whole configuration.
+	aboutRelay = regexp.MustCompile(`^outbox (run|check|config)\b`)
+	runsRelay  = regexp.MustCompile(`^outbox run\b`)
+)
 
 // next is a command of this program as it has to be typed after this call. What is none stays as it is.
 func (a *app) next(command string) string {
@@ -59,6 +63,9 @@ func (a *app) next(command string) string {
 	switch {
 	case !strings.HasPrefix(command, "outbox "):
 		return command
+	case runsRelay.MatchString(command) && !a.repeated.aimed:
+		// It would be refused without a destination, and to name one here would send messages to where nobody wants them.
+		return command + " --help"
 	case aboutRelay.MatchString(command):
 		flags = a.repeated.relay
 	}

@@ -21,11 +21,12 @@ func TestNextRepeatsFlags(t *testing.T) {
 	call(t, nil, "publish", "--topic=a", "--database-url="+url).want(t, exitDone)
 	quoted := "'" + strings.ReplaceAll(secret, "'", `'\''`) + "'"
 	for name, c := range map[string]struct{ args, env, want []string }{
-		"the environment": {nil, []string{"OUTBOX_DATABASE_URL=" + url}, []string{"→ outbox resume --topic 'billing.>'\n", "→ outbox run\n"}},
-		"a URL":           {[]string{"--database-url=" + url}, nil, []string{"→ outbox run --database-url '" + url + "'\n"}},
+		"the environment": {nil, []string{"OUTBOX_DATABASE_URL=" + url}, []string{"→ outbox resume --topic 'billing.>'\n", "→ outbox run --help\n"}},
+		"a destination":   {nil, []string{"OUTBOX_DATABASE_URL=" + url, "OUTBOX_TO=stdout:"}, []string{"→ outbox run\n"}},
+		"a URL":           {[]string{"--database-url=" + url}, []string{"OUTBOX_TO=stdout:"}, []string{"→ outbox run --database-url '" + url + "'\n"}},
 		"files": {[]string{"-c", config, "--database-url-file", secret, "--database-schema", "outbox"}, nil,
 			[]string{"→ outbox resume --topic 'billing.>' --config " + config + " --database-url-file " + quoted + " --database-schema outbox\n"}},
-		"a secret": {[]string{"--database-url=" + strings.Replace(url, "postgres@", "postgres:hush@", 1)}, nil, []string{"→ outbox run\n"}},
+		"a secret": {[]string{"--database-url=" + strings.Replace(url, "postgres@", "postgres:hush@", 1)}, []string{"OUTBOX_TO=stdout:"}, []string{"→ outbox run\n"}},
 	} {
 		r := call(t, c.env, append([]string{"status"}, c.args...)...).want(t, exitDone)
 		wantIn(t, r.out, c.want...)

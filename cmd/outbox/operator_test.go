@@ -39,16 +39,16 @@ func TestChangesAreRefused(t *testing.T) {
 func changesAreRefused(t *testing.T, url string) {
 	for args, says := range map[string]string{
 		"redrive": "which messages?", "retry": "which messages?", "discard --reason=x": "which messages?", "redrive --limit=3": "which messages?",
-		"discard --all": "--reason", "redrive --all --topic=a": "All", "redrive --id=x": "--id", "redrive --topic=a..b": "Topics",
-		"redrive --older-than=5": "unit", "discard --all --reason=x --wait=5": "--wait", "redrive --all --rate=-1": "Rate", "redrive --all --limit=-1": "Limit",
-		"redrive --all --continue=3": "Continue", "redrive --wait=3s": "unknown flag", "redrive more": "unknown command",
-		"pause": "what?", "pause --topic=a --destination=b": "one of them", "resume --topic=a..b": "Topics", "why": "about what?",
+		"discard --all": "--reason", "redrive --all --topic=a": "--all means every message and excludes --topic a", "redrive --id=x": "--id", "redrive --topic=a..b": `--topic "a..b": must be`,
+		"redrive --older-than=5": "unit", "discard --all --reason=x --wait=5": "--wait", "redrive --all --rate=-1": `--rate "-1": must be`, "redrive --all --limit=-1": `--limit "-1": must be`,
+		"redrive --all --limit=5 --continue=3": "--continue 3 goes on with the messages that the operation means: leave out --all --limit 5", "redrive --wait=3s": "unknown flag", "redrive more": "unknown command",
+		"pause": "what?", "pause --topic=a --destination=b": "one of them", "resume --topic=a..b": `--topic "a..b"`, "why": "about what?",
 		"why --key=k 019545c8-4c35-7000-8000-000000000001": "one of them", "why x": "is no UUID", "keys --limit=0": "--limit",
 	} {
 		r := call(t, nil, append(strings.Fields(args), url)...).want(t, exitUsage)
 		wantIn(t, r.err, says)
 	}
-	call(t, nil, "redrive", "--continue=4711", url).want(t, exitFailed)
+	wantIn(t, call(t, nil, "redrive", "--continue=4711", url).want(t, exitNothing).err, "--continue 4711: there is no operation 4711 of redrive", "outbox ops")
 }
 
 func TestNothingMatches(t *testing.T) {
@@ -339,8 +339,8 @@ func TestHostileTextsAreShownHarmless(t *testing.T) {
 			t.Errorf("%s: a text begins a line of its own: %q", args[0], r.out)
 		}
 	}
-	r := call(t, nil, "redrive", "--continue=1", flag).want(t, exitFailed)
-	wantIn(t, r.err, "Continue", "must be an operation of redrive")
+	r := call(t, nil, "redrive", "--continue=1", flag).want(t, exitNothing)
+	wantIn(t, r.err, "--continue 1: there is no operation 1 of redrive")
 	if strings.Contains(r.err, "go on by") {
 		t.Errorf("an operation of another verb is offered to be gone on with: %s", r.err)
 	}

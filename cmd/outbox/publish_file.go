@@ -17,6 +17,7 @@ import (
 type fileRun struct {
 	app                   *app
 	p                     *publisher
+	name                  string // of the file
 	batch                 int
 	began, talk           time.Time
 	published, duplicates int64
@@ -27,20 +28,22 @@ const talkInterval = 2 * time.Second
 
 // publishFile publishes a file's lines batch by batch.
 func (a *app) publishFile(ctx context.Context, p *publisher, path string, batch int) error {
-	in := os.Stdin
+	in, name := os.Stdin, "standard input"
 	if path != "-" {
 		f, err := os.Open(path)
 		if err != nil {
-			return err
+			return failf(exitUsage, "--file: %w", err)
 		}
 		defer f.Close()
-		in = f
+		in, name = f, path
 	}
 	now := time.Now()
-	r := &fileRun{app: a, p: p, batch: batch, began: now, talk: now.Add(talkInterval)}
+	r := &fileRun{app: a, p: p, name: name, batch: batch, began: now, talk: now.Add(talkInterval)}
 	err := r.publish(ctx, in)
 	if err != nil && r.committed > 0 {
 		err = fmt.Errorf("%w; everything up to line %d is published", err, r.committed)
+	} else if err != nil {
+		err = fmt.Errorf("%w; nothing is published", err)
 	}
 	if err != nil {
 		return err
@@ -55,13 +58,13 @@ func (r *fileRun) publish(ctx context.Context, in io.Reader) error {
 	for number := 1; ; number++ {
 		text, err := readLine(reader)
 		if err != nil && !errors.Is(err, io.EOF) {
-			return fmt.Errorf("read line %d: %w", number, err)
+			return fmt.Errorf("%s:%d: %w", r.name, number, err)
 		}
 		last := err != nil
 		if text = bytes.TrimSpace(text); len(text) > 0 {
-			m, err := parseLine(text)
+			m, err := r.read(ctx, text)
 			if err != nil {
-				return fmt.Errorf("line %d: %w", number, err)
+				return failf(exitUsage, "%s:%d: %s", r.name, number, told(err, lineNames))
 			}
 			pending, size = append(pending, m), size+len(text)
 		}
@@ -76,6 +79,14 @@ func (r *fileRun) publish(ctx context.Context, in io.Reader) error {
 			return nil
 		}
 	}
+}
+
+// read reads a message, and refuses what publishing would refuse, which knows no lines.
+func (r *fileRun) read(ctx context.Context, text []byte) (m outbox.Message, err error) {
+	if m, err = parseLine(text); err == nil {
+		_, err = outbox.Prepare(ctx, m, r.p.maxPayload)
+	}
+	return m, err
 }
 
 // maxBatchBytes of lines end a batch early: PostgreSQL takes no value above 1 GiB, and memory ends too.
@@ -100,8 +111,11 @@ func readLine(reader *bufio.Reader) (text []byte, err error) {
 // send publishes a batch that ends with the line of that number.
 func (r *fileRun) send(ctx context.Context, number int, ms []outbox.Message) error {
 	receipts, err := r.p.publish(ctx, ms...)
+	if len(refusals(err)) > 0 {
+		return failf(exitUsage, "%s:%d-%d: %s", r.name, r.committed+1, number, told(err, lineNames))
+	}
 	if err != nil {
-		return fmt.Errorf("lines %d to %d: %w", r.committed+1, number, err)
+		return fmt.Errorf("%s:%d-%d: %w", r.name, r.committed+1, number, err)
 	}
 	r.committed = number
 	for _, receipt := range receipts {
@@ -121,13 +135,17 @@ func (r *fileRun) send(ctx context.Context, number int, ms []outbox.Message) err
 func (r *fileRun) report() error {
 	took := time.Since(r.began)
 	if r.app.json {
-		return r.app.printJSON(struct {
+		err := r.app.printJSON(struct {
 			Published  int64   `json:"published"`
 			Duplicates int64   `json:"duplicates"`
 			Seconds    float64 `json:"seconds"`
 		}{r.published, r.duplicates, round(took)})
+		if err != nil {
+			return err
+		}
+	} else {
+		r.app.tell("published %s, duplicates %s, in %s", count(r.published), count(r.duplicates), age(took))
 	}
-	r.app.tell("published %s, duplicates %s, in %s", count(r.published), count(r.duplicates), age(took))
 	if r.published+r.duplicates == 0 {
 		return failf(exitNothing, "the file holds no message")
 	}

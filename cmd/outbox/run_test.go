@@ -97,10 +97,10 @@ func TestRunToFullDisk(t *testing.T) {
 	url := migrated(t)
 	call(t, nil, "publish", "--topic=a", "--max-attempts=1", "--database-url="+url).want(t, exitDone)
 	log := &lockedBuffer{}
-	if code := run(t.Context(), []string{"run", "--to=stdout:", "--once", "--database-url=" + url}, nil, full, log); code != exitDone {
+	if code := run(t.Context(), []string{"run", "--to=stdout:", "--once", "--database-url=" + url}, nil, full, log); code != exitUnhealthy {
 		t.Errorf("exit code %d: %s", code, log.String())
 	}
-	wantIn(t, log.String(), "destination is unavailable", "no space left")
+	wantIn(t, log.String(), "destination is unavailable", "no space left", "outbox run: messages remain (1 ready, ", "destination default is unavailable: ")
 	wantIn(t, call(t, nil, "status", "--json", "--database-url="+url).out, `"dead":{"messages":0}`)
 }
 

@@ -51,6 +51,7 @@ func settings() []setting {
 		{key: "database.migrate", def: "auto", scope: scopeRelay, usage: "what a starting relay does about the schema: auto, check or off", set: setMigrate},
 		{key: "engine", def: "poll", scope: scopeRelay, usage: "how new messages are found: poll, or wal to stream them from the WAL", set: setEngine},
 		{key: "notify", def: "publish", scope: scopePublish, usage: "how publishing wakes relays: publish, trigger or off", set: setNotify},
+		{key: "lock_keys", def: "false", scope: scopePublish, boolean: true, usage: "whether publishing locks the keys until its commit, so that their order is that of the commits; all publishers of a key must", set: setLockKeys},
 		{key: "to", secret: true, scope: scopeRelay, usage: "the destination of all messages: " + schemeForms(), set: text(func(c *config) *string { return &c.to.url.text })},
 		{key: "to_file", scope: scopeRelay, usage: "file that holds it", set: path(func(c *config) *secret { return &c.to.url })},
 	}
@@ -221,6 +222,12 @@ func setNotify(c *config, text string) error {
 	}
 	c.store.Notify = mode
 	return nil
+}
+
+func setLockKeys(c *config, text string) error {
+	err := choice(func(*config) *string { return new(string) }, "true", "false")(c, text)
+	c.store.LockKeys = text == "true"
+	return err
 }
 
 // setKeep reads a duration, off or forever.

@@ -59,7 +59,7 @@ func (c *config) checkSQLite() (found problems) {
 	if err != nil || path == "" {
 		return nil // told when it is opened
 	}
-	for _, key := range []string{"database.listen_url", "database.listen_url_file", "notify", "settle_sync", "archive.granularity", "partition_interval", "horizon_patience"} {
+	for _, key := range []string{"database.listen_url", "database.listen_url_file", "notify", "lock_keys", "settle_sync", "archive.granularity", "partition_interval", "horizon_patience"} {
 		if g, ok := c.given[key]; ok {
 			found = append(found, fmt.Sprintf("%s%s is for PostgreSQL, and database.url names a SQLite file", key, " ("+g.origin.text+")"))
 		}
@@ -149,7 +149,7 @@ func (c *config) openSQLitePublisher(path string) (p *publisher, closeAll func()
 		})
 		return receipts, err
 	}
-	return &publisher{publish}, func() { _ = db.Close() }, nil // everything is committed
+	return &publisher{publish, c.store.MaxPayload}, func() { _ = db.Close() }, nil // everything is committed
 }
 
 // sqliteMigrator is a migrator for a SQLite file.

@@ -88,8 +88,8 @@ func TestSQLiteRefusals(t *testing.T) {
 		r := call(t, nil, append(args, file)...).want(t, exitUsage)
 		wantIn(t, r.err, "PostgreSQL only", "all commands but")
 	}
-	r := call(t, nil, "run", "--to=stdout:", "--notify=off", "--settle-sync=off", "--archive-granularity=7d", "--partition-interval=1h", "--engine=wal", file).want(t, exitUsage)
-	wantIn(t, r.err, "notify (flag --notify) is for PostgreSQL", "settle_sync (flag --settle-sync) is for PostgreSQL",
+	r := call(t, nil, "run", "--to=stdout:", "--notify=off", "--lock-keys", "--settle-sync=off", "--archive-granularity=7d", "--partition-interval=1h", "--engine=wal", file).want(t, exitUsage)
+	wantIn(t, r.err, "notify (flag --notify) is for PostgreSQL", "lock_keys (flag --lock-keys) is for PostgreSQL", "settle_sync (flag --settle-sync) is for PostgreSQL",
 		"archive.granularity (flag --archive-granularity) is for PostgreSQL", "partition_interval (flag --partition-interval) is for PostgreSQL", "wal is for PostgreSQL")
 	for _, url := range []string{"sqlite:", "sqlite://x.db", "sqlite::memory:"} {
 		r := call(t, nil, "status", "--database-url="+url).want(t, exitUsage)
@@ -110,5 +110,5 @@ func TestSQLiteNext(t *testing.T) {
 		}
 	}
 	call(t, nil, "publish", "--topic=a", url).want(t, exitDone)
-	wantIn(t, call(t, nil, "status", url).want(t, exitDone).out, "→ outbox run "+strings.Replace(url, "=", " ", 1))
+	wantIn(t, call(t, []string{"OUTBOX_TO=stdout:"}, "status", url).want(t, exitDone).out, "→ outbox run "+strings.Replace(url, "=", " ", 1))
 }

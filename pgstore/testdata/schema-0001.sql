@@ -1,5 +1,5 @@
 -- made by go test ./pgstore -run TestRecordedSchema -record-schema
--- migrations: 72d06bc81bbe08b01e4099a9585d64ac1c296b1a485ab4f5f90f4527a2a7ab00
+-- migrations: 43044ceb0129269a69139afaaa8f48cfb6803460e1d2c5ecab1447538993d970
 --
 -- PostgreSQL database dump
 --
@@ -2490,12 +2490,20 @@ declare
     due    timestamptz;
     ends   timestamptz;
 begin
+    -- An INSERT would refuse these as well, with the row in its error.
+    if topic is null or payload is null then
+        raise not_null_violation using
+            message = case when topic is null then 'topic' else 'payload' end || ': must not be null',
+            schema = 'outbox', table = 'message', column = case when topic is null then 'topic' else 'payload' end;
+    end if;
+    if topic = '' then -- which belongs to ids
+        perform "outbox".refuse('message_topic', topic);
+    end if;
     -- Before the seq is drawn, as an INSERT does it: who has drawn one and not ended is found by this lock, and below there
     -- may be a long wait (pgstore/base.go).
     lock table "outbox".message in row exclusive mode;
     n := nextval('"outbox".seq');
-    -- nullif: the topic '' belongs to ids, and the column is not null.
-    if dedup_key is not null and not "outbox".take_dedup_key(nullif(topic, ''), dedup_key, id, n) then
+    if dedup_key is not null and not "outbox".take_dedup_key(topic, dedup_key, id, n) then
         return null;
     end if;
     if own_id and not "outbox".take_dedup_key('', id::text, id, n) then
@@ -2683,6 +2691,42 @@ $$;
 --
 
 COMMENT ON FUNCTION outbox.redrive_rows(p_seqs bigint[]) IS 'Internal: redrives these messages, under the claim lock.';
+
+
+--
+-- Name: refuse(text, text); Type: FUNCTION; Schema: outbox; Owner: -
+--
+
+CREATE FUNCTION outbox.refuse(name text, value text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+declare
+    of_table  constant text := split_part(name, '_', 1);
+    of_column constant text := substr(name, length(of_table) + 2);
+begin
+    raise check_violation using
+        message = concat(of_column, ' ' || quote_literal(left(value, 80)), ': ', case of_column
+            when 'topic' then 'must be tokens of A-Z a-z 0-9 _ - joined by dots, such as orders.created, at most 255 bytes'
+            when 'key' then 'must be 1 to 512 bytes without control characters, or null'
+            when 'payload' then 'must be at most 67108864 bytes'
+            when 'headers' then 'must be an object of at most 64 strings, 16384 bytes together: names of 1 to 64 of A-Z a-z 0-9 . _ -, unique without '
+                'case, that do not begin with Outbox- or Nats-; values without control characters'
+            when 'dedup_key' then 'must be 1 to 255 bytes, or null'
+            when 'max_attempts' then 'must be 1 or more, 0 for unlimited, or null for the relay''s rule'
+            when 'broker_ttl' then 'must be above zero, or null'
+            else 'must be finite'
+        end),
+        schema = 'outbox', table = of_table, column = of_column, constraint = name;
+end
+$$;
+
+
+--
+-- Name: FUNCTION refuse(name text, value text); Type: COMMENT; Schema: outbox; Owner: -
+--
+
+COMMENT ON FUNCTION outbox.refuse(name text, value text) IS 'Internal: raises the violation of the CHECK of this name, without the row; the value is shown.';
 
 
 --
@@ -3644,14 +3688,14 @@ CREATE TABLE outbox.message (
     broker_ttl interval,
     expires_at timestamp with time zone,
     published_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    CONSTRAINT message_broker_ttl CHECK ((broker_ttl > '00:00:00'::interval)),
-    CONSTRAINT message_dedup_key CHECK (((octet_length(dedup_key) >= 1) AND (octet_length(dedup_key) <= 255))),
-    CONSTRAINT message_headers CHECK (outbox.headers_valid(headers)),
-    CONSTRAINT message_key CHECK ((((octet_length(key) >= 1) AND (octet_length(key) <= 512)) AND (key !~ '[\x01-\x1f\x7f-\x9f]'::text))),
-    CONSTRAINT message_max_attempts CHECK ((max_attempts >= 0)),
-    CONSTRAINT message_payload CHECK ((octet_length(payload) <= 67108864)),
-    CONSTRAINT message_times CHECK ((isfinite(published_at) AND isfinite(expires_at))),
-    CONSTRAINT message_topic CHECK (((octet_length(topic) <= 255) AND (topic ~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$'::text)))
+    CONSTRAINT message_broker_ttl CHECK ((((broker_ttl > '00:00:00'::interval) IS NOT FALSE) OR outbox.refuse('message_broker_ttl'::text))),
+    CONSTRAINT message_dedup_key CHECK (((((octet_length(dedup_key) >= 1) AND (octet_length(dedup_key) <= 255)) IS NOT FALSE) OR outbox.refuse('message_dedup_key'::text))),
+    CONSTRAINT message_headers CHECK ((outbox.headers_valid(headers) OR outbox.refuse('message_headers'::text))),
+    CONSTRAINT message_key CHECK ((((((octet_length(key) >= 1) AND (octet_length(key) <= 512)) AND (key !~ '[\x01-\x1f\x7f-\x9f]'::text)) IS NOT FALSE) OR outbox.refuse('message_key'::text))),
+    CONSTRAINT message_max_attempts CHECK ((((max_attempts >= 0) IS NOT FALSE) OR outbox.refuse('message_max_attempts'::text))),
+    CONSTRAINT message_payload CHECK ((((octet_length(payload) <= 67108864) IS NOT FALSE) OR outbox.refuse('message_payload'::text))),
+    CONSTRAINT message_times CHECK ((((isfinite(published_at) AND isfinite(expires_at)) IS NOT FALSE) OR outbox.refuse('message_times'::text))),
+    CONSTRAINT message_topic CHECK (((((octet_length(topic) <= 255) AND (topic ~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$'::text)) IS NOT FALSE) OR outbox.refuse('message_topic'::text, topic)))
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_insert_scale_factor='0', autovacuum_vacuum_insert_threshold='100000', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='100000', autovacuum_vacuum_cost_delay='0');
 
@@ -3752,14 +3796,14 @@ CREATE TABLE outbox.waiting (
     failed_at timestamp with time zone,
     error_class text,
     last_error text,
-    CONSTRAINT waiting_broker_ttl CHECK ((broker_ttl > '00:00:00'::interval)),
-    CONSTRAINT waiting_dedup_key CHECK (((octet_length(dedup_key) >= 1) AND (octet_length(dedup_key) <= 255))),
-    CONSTRAINT waiting_headers CHECK (outbox.headers_valid(headers)),
-    CONSTRAINT waiting_key CHECK ((((octet_length(key) >= 1) AND (octet_length(key) <= 512)) AND (key !~ '[\x01-\x1f\x7f-\x9f]'::text))),
-    CONSTRAINT waiting_max_attempts CHECK ((max_attempts >= 0)),
-    CONSTRAINT waiting_payload CHECK ((octet_length(payload) <= 67108864)),
-    CONSTRAINT waiting_times CHECK ((isfinite(published_at) AND isfinite(expires_at) AND isfinite(available_at))),
-    CONSTRAINT waiting_topic CHECK (((octet_length(topic) <= 255) AND (topic ~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$'::text)))
+    CONSTRAINT waiting_broker_ttl CHECK ((((broker_ttl > '00:00:00'::interval) IS NOT FALSE) OR outbox.refuse('waiting_broker_ttl'::text))),
+    CONSTRAINT waiting_dedup_key CHECK (((((octet_length(dedup_key) >= 1) AND (octet_length(dedup_key) <= 255)) IS NOT FALSE) OR outbox.refuse('waiting_dedup_key'::text))),
+    CONSTRAINT waiting_headers CHECK ((outbox.headers_valid(headers) OR outbox.refuse('waiting_headers'::text))),
+    CONSTRAINT waiting_key CHECK ((((((octet_length(key) >= 1) AND (octet_length(key) <= 512)) AND (key !~ '[\x01-\x1f\x7f-\x9f]'::text)) IS NOT FALSE) OR outbox.refuse('waiting_key'::text))),
+    CONSTRAINT waiting_max_attempts CHECK ((((max_attempts >= 0) IS NOT FALSE) OR outbox.refuse('waiting_max_attempts'::text))),
+    CONSTRAINT waiting_payload CHECK ((((octet_length(payload) <= 67108864) IS NOT FALSE) OR outbox.refuse('waiting_payload'::text))),
+    CONSTRAINT waiting_times CHECK ((((isfinite(published_at) AND isfinite(expires_at) AND isfinite(available_at)) IS NOT FALSE) OR outbox.refuse('waiting_times'::text))),
+    CONSTRAINT waiting_topic CHECK (((((octet_length(topic) <= 255) AND (topic ~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$'::text)) IS NOT FALSE) OR outbox.refuse('waiting_topic'::text, topic)))
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='50000', autovacuum_vacuum_cost_delay='0');
 
@@ -4135,89 +4179,89 @@ ALTER TABLE ONLY outbox.archive ATTACH PARTITION outbox.archive_default DEFAULT;
 -- Data for Name: archive_default; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.archive_default VALUES (15, '01a22d3b-99c3-7c6c-b47c-092b7124b16e', 'up.kept', 'up.kept', '\x6b6570742031', '{"Label": "kept 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.436005+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 16:13:31.711079+00');
-INSERT INTO outbox.archive_default VALUES (16, '01a22d3b-99ca-727e-b942-4811afd5e188', 'up.kept', 'up.kept', '\x6b6570742032', '{"Label": "kept 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.442301+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 16:13:31.711079+00');
+INSERT INTO outbox.archive_default VALUES (15, '01a22d36-bb37-7746-a268-5bfa21b0ff90', 'up.kept', 'up.kept', '\x6b6570742031', '{"Label": "kept 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.319714+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 16:08:12.748938+00');
+INSERT INTO outbox.archive_default VALUES (16, '01a22d36-bb3e-7c90-b717-a80fbe70df97', 'up.kept', 'up.kept', '\x6b6570742032', '{"Label": "kept 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.327115+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 16:08:12.748938+00');
 
 
 --
 -- Data for Name: claim; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.claim OVERRIDING SYSTEM VALUE VALUES (1, '01a22d3b-9a32-72a2-af53-346d745c6fda', '01a22d3b-99cb-7809-a2b7-ce70ea78a2a5', 1, 'lane', '{5,6}', '{1318119338,1318119338}', 17, 0, '2026-11-30 16:13:30.588065+00');
+INSERT INTO outbox.claim OVERRIDING SYSTEM VALUE VALUES (1, '01a22d36-bba8-7ecc-a6f9-333c5dfc4138', '01a22d36-bb47-7b59-8ab1-345a4b15a6c1', 1, 'lane', '{5,6}', '{1318119338,1318119338}', 17, 0, '2026-11-30 16:08:11.489072+00');
 
 
 --
 -- Data for Name: control; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.control VALUES ('topic', 'up.paused', 'recorded', 'test', '2026-11-30 16:13:31.748017+00');
+INSERT INTO outbox.control VALUES ('topic', 'up.paused', 'recorded', 'test', '2026-11-30 16:08:12.82755+00');
 
 
 --
 -- Data for Name: dead; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.dead VALUES (10, '01a22d3b-99ac-7030-b4d4-d36867a5a2d2', 'up.dead', NULL, '\x646561642031', '{"Label": "dead 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.415013+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 16:13:31.4032+00', '2026-11-30 16:13:31.4032+00', 'error', 'as recorded', '2026-11-30 16:13:31.4032+00');
-INSERT INTO outbox.dead VALUES (11, '01a22d3b-99b3-722e-b111-a50e88174b42', 'up.dead', NULL, '\x646561642032', '{"Label": "dead 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.419292+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 16:13:31.4032+00', '2026-11-30 16:13:31.4032+00', 'error', 'as recorded', '2026-11-30 16:13:31.4032+00');
-INSERT INTO outbox.dead VALUES (12, '01a22d3b-99b9-7a93-bd70-6fa47322fbb9', 'up.parked', 'up.parked', '\x7061726b65642031', '{"Label": "parked 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.42587+00', 0, 3, 0, true, NULL, NULL, '2026-11-30 16:13:31.547074+00', '2026-11-30 16:13:31.547074+00', 'error', 'as recorded', '2026-11-30 16:13:31.547074+00');
+INSERT INTO outbox.dead VALUES (10, '01a22d36-bb07-7196-bdd1-026c866f20e6', 'up.dead', NULL, '\x646561642031', '{"Label": "dead 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.276128+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 16:08:12.423569+00', '2026-11-30 16:08:12.423569+00', 'error', 'as recorded', '2026-11-30 16:08:12.423569+00');
+INSERT INTO outbox.dead VALUES (11, '01a22d36-bb12-7131-8ed3-b7e1df1bad01', 'up.dead', NULL, '\x646561642032', '{"Label": "dead 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.28236+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 16:08:12.423569+00', '2026-11-30 16:08:12.423569+00', 'error', 'as recorded', '2026-11-30 16:08:12.423569+00');
+INSERT INTO outbox.dead VALUES (12, '01a22d36-bb19-7aa3-b781-8aacc2b55dcf', 'up.parked', 'up.parked', '\x7061726b65642031', '{"Label": "parked 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.289953+00', 0, 3, 0, true, NULL, NULL, '2026-11-30 16:08:12.531893+00', '2026-11-30 16:08:12.531893+00', 'error', 'as recorded', '2026-11-30 16:08:12.531893+00');
 
 
 --
 -- Data for Name: dedup; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.dedup VALUES ('up.ready', 'once', '01a22d3b-9929-7b4e-a18b-38d53bc373ea', 4, '2026-11-30 16:13:30.290922+00');
+INSERT INTO outbox.dedup VALUES ('up.ready', 'once', '01a22d36-bab0-7a14-9631-709339532aaf', 4, '2026-11-30 16:08:11.189612+00');
 
 
 --
 -- Data for Name: message; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.message VALUES (1, '01a22d3b-98db-7240-ba27-820a5aa5d4f4', 'up.ready', 'up.ready', '\x72656164792031', '{"Label": "ready 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.23561+00');
-INSERT INTO outbox.message VALUES (2, '01a22d3b-991d-7c5a-b61b-99da9f597bd1', 'up.ready', 'up.ready', '\x72656164792032', '{"Label": "ready 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.270218+00');
-INSERT INTO outbox.message VALUES (3, '01a22d3b-9924-751f-af4b-63f9b87d668d', 'up.ready', 'up.ready', '\x72656164792033', '{"Label": "ready 3"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.276605+00');
-INSERT INTO outbox.message VALUES (4, '01a22d3b-9929-7b4e-a18b-38d53bc373ea', 'up.ready', NULL, '\x72656164792034', '{"Label": "ready 4", "content-type": "text/plain"}', 'once', 7, '01:00:00', NULL, '2026-11-30 16:13:30.33126+00');
-INSERT INTO outbox.message VALUES (5, '01a22d3b-9976-778d-b901-880d5c1f8e24', 'up.flight', 'up.flight', '\x666c696768742031', '{"Label": "flight 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.359018+00');
-INSERT INTO outbox.message VALUES (6, '01a22d3b-998b-787f-9546-69411b7b3b8b', 'up.flight', 'up.flight', '\x666c696768742032', '{"Label": "flight 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.380139+00');
-INSERT INTO outbox.message VALUES (8, '01a22d3b-9996-7ea7-b539-79ef5fa79c1e', 'up.retry', 'up.retry', '\x72657472792032', '{"Label": "retry 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.391256+00');
-INSERT INTO outbox.message VALUES (13, '01a22d3b-99bf-72f1-9732-929f1578fdfb', 'up.parked', 'up.parked', '\x7061726b65642032', '{"Label": "parked 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.431425+00');
-INSERT INTO outbox.message VALUES (14, '01a22d3b-99c3-7262-9e4b-628c38b97011', 'up.paused', 'up.paused', '\x7061757365642031', '{"Label": "paused 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.43531+00');
+INSERT INTO outbox.message VALUES (1, '01a22d36-ba6f-79ba-b284-6d9a66ae6b1c', 'up.ready', 'up.ready', '\x72656164792031', '{"Label": "ready 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.121926+00');
+INSERT INTO outbox.message VALUES (2, '01a22d36-ba9b-7106-8958-fab9548e9224', 'up.ready', 'up.ready', '\x72656164792032', '{"Label": "ready 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.163542+00');
+INSERT INTO outbox.message VALUES (3, '01a22d36-ba9d-74be-89d0-3c746ae560e0', 'up.ready', 'up.ready', '\x72656164792033', '{"Label": "ready 3"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.16563+00');
+INSERT INTO outbox.message VALUES (4, '01a22d36-bab0-7a14-9631-709339532aaf', 'up.ready', NULL, '\x72656164792034', '{"Label": "ready 4", "content-type": "text/plain"}', 'once', 7, '01:00:00', NULL, '2026-11-30 16:08:11.190288+00');
+INSERT INTO outbox.message VALUES (5, '01a22d36-bad3-7190-af7e-28539fdefd72', 'up.flight', 'up.flight', '\x666c696768742031', '{"Label": "flight 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.223839+00');
+INSERT INTO outbox.message VALUES (6, '01a22d36-bade-7251-a5e8-53dc4311dc6f', 'up.flight', 'up.flight', '\x666c696768742032', '{"Label": "flight 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.230543+00');
+INSERT INTO outbox.message VALUES (8, '01a22d36-baef-7b22-8f97-779eb44d38b0', 'up.retry', 'up.retry', '\x72657472792032', '{"Label": "retry 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.247989+00');
+INSERT INTO outbox.message VALUES (13, '01a22d36-bb1c-7740-8fc5-584bcee45da8', 'up.parked', 'up.parked', '\x7061726b65642032', '{"Label": "parked 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.292718+00');
+INSERT INTO outbox.message VALUES (14, '01a22d36-bb33-7864-853a-06cfc8ac7183', 'up.paused', 'up.paused', '\x7061757365642031', '{"Label": "paused 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.315885+00');
 
 
 --
 -- Data for Name: migration; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.migration VALUES (1, 'core', '2026-11-30 16:13:28.269252+00', 1);
+INSERT INTO outbox.migration VALUES (1, 'core', '2026-11-30 16:08:10.56043+00', 1);
 
 
 --
 -- Data for Name: operation; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.operation OVERRIDING SYSTEM VALUE VALUES (1, 'pause', '{"topic": "up.paused"}', NULL, NULL, 'done', 'test', 'recorded', '{"changed": 1}', '2026-11-30 16:13:31.748486+00', '2026-11-30 16:13:31.748486+00');
+INSERT INTO outbox.operation OVERRIDING SYSTEM VALUE VALUES (1, 'pause', '{"topic": "up.paused"}', NULL, NULL, 'done', 'test', 'recorded', '{"changed": 1}', '2026-11-30 16:08:12.828353+00', '2026-11-30 16:08:12.828353+00');
 
 
 --
 -- Data for Name: relay; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.relay VALUES ('01a22d3b-99cb-7809-a2b7-ce70ea78a2a5', '2026-11-30 16:14:30.502731+00', '00:01:00', 1, false, '{}', false, 'test', 0, 'test', 'poll', '{"lane": {"free": null, "take": "^(?:up\\.flight)$", "topics": [{"in": true, "pattern": "up.flight"}], "unordered": []}}', '{}', '{}', '', '2026-11-30 16:13:30.521678+00', '2026-11-30 16:13:30.502731+00');
+INSERT INTO outbox.relay VALUES ('01a22d36-bb47-7b59-8ab1-345a4b15a6c1', '2026-11-30 16:09:11.389008+00', '00:01:00', 1, false, '{}', false, 'test', 0, 'test', 'poll', '{"lane": {"free": null, "take": "^(?:up\\.flight)$", "topics": [{"in": true, "pattern": "up.flight"}], "unordered": []}}', '{}', '{}', '', '2026-11-30 16:08:11.413636+00', '2026-11-30 16:08:11.389008+00');
 
 
 --
 -- Data for Name: setting; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.setting VALUES ('home', '7713973082847956653/16384/16396');
+INSERT INTO outbox.setting VALUES ('home', '7713973082847956653/16384/16397');
 
 
 --
 -- Data for Name: waiting; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.waiting VALUES (9, '01a22d3b-999f-7923-a35d-c930c5f06913', 'up.later', 'up.later', '\x6c617465722031', '{"Label": "later 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.400134+00', 0, 0, 0, false, NULL, '2026-11-30 17:13:30.400134+00', NULL, NULL, NULL, NULL);
-INSERT INTO outbox.waiting VALUES (7, '01a22d3b-9993-7b88-8d14-63a5b99bc2db', 'up.retry', 'up.retry', '\x72657472792031', '{"Label": "retry 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:13:30.388055+00', 0, 1, 0, true, NULL, '2026-11-30 17:13:31.014136+00', '2026-11-30 16:13:31.014136+00', '2026-11-30 16:13:31.014136+00', 'error', 'as recorded');
+INSERT INTO outbox.waiting VALUES (9, '01a22d36-baf6-79fb-ab3a-4a8e6de060d6', 'up.later', 'up.later', '\x6c617465722031', '{"Label": "later 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.255253+00', 0, 0, 0, false, NULL, '2026-11-30 17:08:11.255253+00', NULL, NULL, NULL, NULL);
+INSERT INTO outbox.waiting VALUES (7, '01a22d36-badf-797d-9af0-cb6b530580bd', 'up.retry', 'up.retry', '\x72657472792031', '{"Label": "retry 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.231875+00', 0, 1, 0, true, NULL, '2026-11-30 17:08:12.176179+00', '2026-11-30 16:08:12.176179+00', '2026-11-30 16:08:12.176179+00', 'error', 'as recorded');
 
 
 --

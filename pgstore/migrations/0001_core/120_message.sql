@@ -14,14 +14,14 @@ create table outbox.message (
     broker_ttl   interval,
     expires_at   timestamptz,
     published_at timestamptz not null default clock_timestamp(),
-    constraint message_topic check (octet_length(topic) <= 255 and topic ~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$'),
-    constraint message_key check (octet_length(key) between 1 and 512 and key !~ '[\x01-\x1f\x7f-\x9f]'),
-    constraint message_payload check (octet_length(payload) <= 67108864),
-    constraint message_headers check (outbox.headers_valid(headers)),
-    constraint message_dedup_key check (octet_length(dedup_key) between 1 and 255),
-    constraint message_max_attempts check (max_attempts >= 0),
-    constraint message_broker_ttl check (broker_ttl > interval '0'),
-    constraint message_times check (isfinite(published_at) and isfinite(expires_at))
+    constraint message_topic check ((octet_length(topic) <= 255 and topic ~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$') is not false or outbox.refuse('message_topic', topic)),
+    constraint message_key check ((octet_length(key) between 1 and 512 and key !~ '[\x01-\x1f\x7f-\x9f]') is not false or outbox.refuse('message_key')),
+    constraint message_payload check ((octet_length(payload) <= 67108864) is not false or outbox.refuse('message_payload')),
+    constraint message_headers check (outbox.headers_valid(headers) or outbox.refuse('message_headers')),
+    constraint message_dedup_key check ((octet_length(dedup_key) between 1 and 255) is not false or outbox.refuse('message_dedup_key')),
+    constraint message_max_attempts check ((max_attempts >= 0) is not false or outbox.refuse('message_max_attempts')),
+    constraint message_broker_ttl check ((broker_ttl > interval '0') is not false or outbox.refuse('message_broker_ttl')),
+    constraint message_times check ((isfinite(published_at) and isfinite(expires_at)) is not false or outbox.refuse('message_times'))
 ) with (
     -- Rows live for milliseconds and die in masses: vacuum by count, unthrottled, before the dead prefix
     -- of the index is worth noticing.

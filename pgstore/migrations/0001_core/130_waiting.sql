@@ -20,14 +20,14 @@ create table outbox.waiting (
     failed_at       timestamptz,
     error_class     text,
     last_error      text,
-    constraint waiting_topic check (octet_length(topic) <= 255 and topic ~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$'),
-    constraint waiting_key check (octet_length(key) between 1 and 512 and key !~ '[\x01-\x1f\x7f-\x9f]'),
-    constraint waiting_payload check (octet_length(payload) <= 67108864),
-    constraint waiting_headers check (outbox.headers_valid(headers)),
-    constraint waiting_dedup_key check (octet_length(dedup_key) between 1 and 255),
-    constraint waiting_max_attempts check (max_attempts >= 0),
-    constraint waiting_broker_ttl check (broker_ttl > interval '0'),
-    constraint waiting_times check (isfinite(published_at) and isfinite(expires_at) and isfinite(available_at))
+    constraint waiting_topic check ((octet_length(topic) <= 255 and topic ~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$') is not false or outbox.refuse('waiting_topic', topic)),
+    constraint waiting_key check ((octet_length(key) between 1 and 512 and key !~ '[\x01-\x1f\x7f-\x9f]') is not false or outbox.refuse('waiting_key')),
+    constraint waiting_payload check ((octet_length(payload) <= 67108864) is not false or outbox.refuse('waiting_payload')),
+    constraint waiting_headers check (outbox.headers_valid(headers) or outbox.refuse('waiting_headers')),
+    constraint waiting_dedup_key check ((octet_length(dedup_key) between 1 and 255) is not false or outbox.refuse('waiting_dedup_key')),
+    constraint waiting_max_attempts check ((max_attempts >= 0) is not false or outbox.refuse('waiting_max_attempts')),
+    constraint waiting_broker_ttl check ((broker_ttl > interval '0') is not false or outbox.refuse('waiting_broker_ttl')),
+    constraint waiting_times check ((isfinite(published_at) and isfinite(expires_at) and isfinite(available_at)) is not false or outbox.refuse('waiting_times'))
 ) with (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
     autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 50000,

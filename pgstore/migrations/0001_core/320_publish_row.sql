@@ -12,12 +12,20 @@ declare
     due    timestamptz;
     ends   timestamptz;
 begin
+    -- An INSERT would refuse these as well, with the row in its error.
+    if topic is null or payload is null then
+        raise not_null_violation using
+            message = case when topic is null then 'topic' else 'payload' end || ': must not be null',
+            schema = 'outbox', table = 'message', column = case when topic is null then 'topic' else 'payload' end;
+    end if;
+    if topic = '' then -- which belongs to ids
+        perform outbox.refuse('message_topic', topic);
+    end if;
     -- Before the seq is drawn, as an INSERT does it: who has drawn one and not ended is found by this lock, and below there
     -- may be a long wait (pgstore/base.go).
     lock table outbox.message in row exclusive mode;
     n := nextval('outbox.seq');
-    -- nullif: the topic '' belongs to ids, and the column is not null.
-    if dedup_key is not null and not outbox.take_dedup_key(nullif(topic, ''), dedup_key, id, n) then
+    if dedup_key is not null and not outbox.take_dedup_key(topic, dedup_key, id, n) then
         return null;
     end if;
     if own_id and not outbox.take_dedup_key('', id::text, id, n) then
