@@ -41,7 +41,8 @@ func changesAreRefused(t *testing.T, url string) {
 		"redrive": "which messages?", "retry": "which messages?", "discard --reason=x": "which messages?", "redrive --limit=3": "which messages?",
 		"discard --all": "--reason", "redrive --all --topic=a": "All", "redrive --id=x": "--id", "redrive --topic=a..b": "Topics",
 		"redrive --older-than=5": "unit", "discard --all --reason=x --wait=5": "--wait", "redrive --all --rate=-1": "Rate", "redrive --all --limit=-1": "Limit",
-		"redrive --all --continue=3": "Continue", "redrive --wait=3s": "unknown flag", "redrive more": "unknown command",
+		"redrive --all --continue=3": "Continue", "retry --all --by-route": "ByRoute", "redrive --by-route": "which messages?",
+		"discard --destination=gone --state=ready --reason=x": "BoundTo", "retry --destination=No": "BoundTo", "discard --all --reason=x --by-route": "unknown flag", "redrive --wait=3s": "unknown flag", "redrive more": "unknown command",
 		"pause": "what?", "pause --topic=a --destination=b": "one of them", "resume --topic=a..b": "Topics", "why": "about what?",
 		"why --key=k 019545c8-4c35-7000-8000-000000000001": "one of them", "why x": "is no UUID", "keys --limit=0": "--limit",
 	} {
