@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -19,10 +20,11 @@ type Operator interface {
 	// Why explains why a message, or the first message of a key, is not delivered.
 	Why(ctx context.Context, q WhyQuery) (Why, error)
 	// Redrive delivers dead messages again: due now, attempts from 0, Generation one higher. Their keys are held from
-	// this moment on, so no younger message of a key passes.
+	// this moment on, so no younger message of a key passes. One that is bound to a destination where no live relay would
+	// take it is left alone and counted as held, unless Change.ByRoute.
 	Redrive(ctx context.Context, c Change) (ChangeReport, error)
 	// Retry makes messages due that wait for another attempt; their attempts stay. A scheduled message keeps its time
-	// unless it is named by its id.
+	// unless it is named by its id. With Change.ByRoute it is about all that wait for Filter.BoundTo, due or not.
 	Retry(ctx context.Context, c Change) (ChangeReport, error)
 	// Discard removes ready, waiting and dead messages; Change.Reason must say why. A message that a live relay holds is
 	// left alone and counted as held, unless Change.Wait.
@@ -42,6 +44,9 @@ type Filter struct {
 	Key   string
 	Class string // of the last error
 	Text  string // a part of the last error
+	// BoundTo is the destination that a replay has bound messages to: MessageInfo.Destination. Those that go by route have none.
+	// In a list it is also the destination to which those went that have ended. Not for Purge and Replay.
+	BoundTo string
 	// States are where messages are looked for. Nil: wherever the change may find them.
 	States []State
 	// OlderThan and NewerThan count from a dead message's death, from the end of one that has ended, and from the publishing of any other.
@@ -53,7 +58,7 @@ type Filter struct {
 
 // isEmpty reports whether no field selects anything.
 func (f *Filter) isEmpty() bool {
-	return f.IDs == nil && f.Topic == "" && f.Key == "" && f.Class == "" && f.Text == "" && f.OlderThan == 0 && f.NewerThan == 0 &&
+	return f.IDs == nil && f.Topic == "" && f.Key == "" && f.Class == "" && f.Text == "" && f.BoundTo == "" && f.OlderThan == 0 && f.NewerThan == 0 &&
 		f.States == nil
 }
 
@@ -71,8 +76,11 @@ type Change struct {
 	Wait time.Duration
 	// Holding makes Purge take dead messages that hold their key, too; what waits behind them goes on.
 	Holding bool
-	// Destination is where Replay delivers to.
+	// Destination is where Replay delivers to. What is bound to a destination already, Filter.BoundTo means.
 	Destination string
+	// ByRoute makes Retry and Redrive end the binding to Filter.BoundTo: the routes decide again where the messages go. With a key
+	// they hold it there from this moment on, and they are due now.
+	ByRoute bool
 	// Continue is an operation that has not come to its end; its filter, actor, reason and rate are used.
 	Continue int64
 	// Progress is called after each batch.
@@ -84,8 +92,8 @@ type ChangeReport struct {
 	Operation int64 // its id; 0 for a dry run
 	Matched   int64
 	Changed   int64
-	// Held ones were left alone: live relays hold them (Discard), they hold their key (Purge), they are under way already
-	// (Replay).
+	// Held ones were left alone: live relays hold them (Discard, and Retry with Change.ByRoute), they hold their key (Purge), they
+	// are under way already (Replay), they are bound to where no live relay would take them (Redrive).
 	Held int64
 	// NoPayload ones were kept without payload, so Replay left them alone.
 	NoPayload int64
@@ -112,7 +120,13 @@ func (c *Change) Check(verb string) error {
 	}
 	switch {
 	case c.Destination != "" && (verb != "replay" || c.Continue > 0):
-		return fieldError("Destination", c.Destination, "is for a replay that begins")
+		return fieldError("Destination", c.Destination, "is for a replay that begins; what is bound to a destination, BoundTo means")
+	case c.BoundTo != "" && (verb == "purge" || verb == "replay"):
+		return fieldError("BoundTo", c.BoundTo, "is for a redrive, a retry or a discard")
+	case c.ByRoute && (verb != "redrive" && verb != "retry" || c.Continue > 0):
+		return fieldError("ByRoute", "true", "is for a redrive or a retry that begins")
+	case c.ByRoute && c.BoundTo == "":
+		return fieldError("ByRoute", "true", "needs the destination that the messages are bound to")
 	case c.Holding && (verb != "purge" || c.Continue > 0):
 		return fieldError("Holding", "true", "is for a purge that begins")
 	case c.Continue < 0:
@@ -155,6 +169,13 @@ func (f *Filter) check() error {
 		return fieldError("NewerThan", f.NewerThan.String(), "must not be negative")
 	case f.Limit < 0:
 		return fieldError("Limit", fmt.Sprint(f.Limit), "must be 1 or more, or 0 for no limit")
+	case f.BoundTo != "" && f.States != nil && !slices.ContainsFunc(f.States, func(s State) bool { return s != StateReady }):
+		return fieldError("BoundTo", f.BoundTo, "excludes ready messages, which are bound to no destination")
+	}
+	if f.BoundTo != "" {
+		if err := checkName("BoundTo", f.BoundTo); err != nil {
+			return err
+		}
 	}
 	if err := checkTexts(map[string]string{"Key": f.Key, "Class": f.Class, "Text": f.Text}); err != nil {
 		return err

@@ -67,10 +67,10 @@ type Depth struct {
 
 // Depths are the messages by state. One that a relay holds is in flight and not counted elsewhere.
 type Depths struct {
-	Ready     Depth // to be delivered now
+	Ready     Depth // to be delivered now; redriven, replayed and given-back ones are among them
 	InFlight  int64 // held by relays
 	Retrying  Depth // failed before, wait for their next attempt
-	Scheduled Depth // never tried, not to be delivered yet
+	Scheduled Depth // never failed, not to be delivered yet
 	Dead      Depth
 }
 
@@ -99,6 +99,9 @@ type Status struct {
 	// Unhandled are topics that have ready messages and that no live relay delivers, the most frequent first, as
 	// far as the oldest and newest 10,000 ready messages tell. Their messages stay at the front, so they show.
 	Unhandled []TopicDepth
+	// Stranded are waiting messages that a replay has bound to a destination where no live relay would take them, by
+	// destination. Empty without a live relay.
+	Stranded []Stranded
 	// HeldKeys are the keys that a message holds which failed or is dead, and HeldLongest the longest time since the
 	// first failure or death of one of them.
 	HeldKeys    Depth

@@ -52,7 +52,7 @@ type MessageInfo struct {
 	Holds       bool // of a waiting or dead one: younger messages of its key wait
 	Attempts    int
 	Generation  int
-	Destination string // of one that was replayed: its only one; of one that has ended: where it went
+	Destination string // of one that was replayed: its only one, until it is delivered by route; of one that has ended: where it went
 	PublishedAt time.Time
 	AvailableAt time.Time // of a waiting one
 	EndedAt     time.Time // or died

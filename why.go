@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/outboxrelay/outbox/internal/inwords"
+	"github.com/outboxrelay/outbox/internal/shellword"
 )
 
 // WhyQuery asks about a message or about a key.
@@ -27,6 +28,10 @@ type Why struct {
 	Query WhyQuery
 	// Message is the message asked for, or the first one of the key. Nil: there is none.
 	Message *MessageState
+	// Ended is how the message that was asked for has ended the last time, if it is kept. Nil if there is a Message.
+	Ended *MessageInfo
+	// Dead counts the dead messages of the key that do not hold it, up to 10,000.
+	Dead Depth
 	// Head is the message that Message stands behind, the first one of its key. Nil: none.
 	Head *MessageState
 	// Older counts what is before Message in its key, ready messages only; Younger what is behind it. Both are counted up to 10,000.
@@ -52,7 +57,8 @@ type MessageState struct {
 	Died        time.Duration // of a dead one: since then
 	Holds       bool          // younger messages of its key wait for it, where the topic is delivered in order
 	Holder      *ClaimState   // nil: no claim lists it
-	// Destinations that live relays deliver its topic to.
+	Destination string        // the only one that it may go to, since a replay bound it; empty: by route
+	// Destinations to which live relays would deliver it.
 	Destinations []string
 }
 
@@ -74,10 +80,7 @@ type Reason struct {
 // Reasons is the chain: the message, what is before it, and what keeps that.
 func (w *Why) Reasons() []Reason {
 	if w.Message == nil {
-		if w.Query.Key != "" {
-			return []Reason{{Text: fmt.Sprintf("no message of key %q is ready, waiting or dead", w.Query.Key)}}
-		}
-		return []Reason{{Text: fmt.Sprintf("message %s is not here: it was delivered or discarded, has expired, or was never published", w.Query.ID)}}
+		return []Reason{w.absence()}
 	}
 	reasons := []Reason{{Text: w.Message.words()}}
 	if w.Head == nil {
@@ -91,12 +94,67 @@ func (w *Why) Reasons() []Reason {
 	return append(reasons, w.releases(w.Message)...)
 }
 
+// IsExplained reports whether Reasons say more than that there is no such message.
+func (w *Why) IsExplained() bool { return w.Message != nil || w.Ended != nil || w.Dead.Messages > 0 }
+
+// absence is why there is no message to deliver.
+func (w *Why) absence() Reason {
+	switch {
+	case w.Ended != nil:
+		return Reason{endedWords(w.Ended), "outbox show " + w.Ended.Message.ID.String()}
+	case w.Query.Key == "":
+		return Reason{Text: fmt.Sprintf("message %s is not here: it was delivered or discarded, has expired, or was never published", w.Query.ID)}
+	case w.Dead.Messages > 0:
+		return Reason{fmt.Sprintf("no message of key %q is ready or waiting; %s", w.Query.Key, w.deadWords()), w.ReleaseDead()}
+	}
+	return Reason{Text: fmt.Sprintf("no message of key %q is ready, waiting or dead", w.Query.Key)}
+}
+
+// endedWords say how a message has ended that is kept.
+func endedWords(m *MessageInfo) string {
+	text := fmt.Sprintf("message %s of topic %s is not to be delivered: it was %s", m.Message.ID, m.Message.Topic, m.State)
+	if m.State == StateExpired {
+		text = fmt.Sprintf("message %s of topic %s is not to be delivered: it has expired", m.Message.ID, m.Message.Topic)
+	}
+	if m.Destination != "" && m.State == StateDelivered {
+		text += " to " + m.Destination
+	}
+	if m.Actor != "" {
+		text += " by " + m.Actor
+	}
+	text += " at " + m.EndedAt.UTC().Format(time.RFC3339)
+	if m.Text != "" {
+		text += ": " + m.Text
+	}
+	return text
+}
+
+// deadWords count the dead messages of the key.
+func (w *Why) deadWords() string {
+	more := ""
+	if w.Dead.AtLeast {
+		more = "+"
+	}
+	return fmt.Sprintf("dead, without holding it: %d%s", w.Dead.Messages, more)
+}
+
+// ReleaseDead is the command that delivers the dead messages of the key again that do not hold it. Empty: there are none.
+func (w *Why) ReleaseDead() string {
+	if w.Dead.Messages == 0 {
+		return ""
+	}
+	return "outbox redrive --key " + shellword.Quote(w.Query.Key)
+}
+
 // isSuspect reports whether its next delivery, or the one under way, is alone: see SuspectLapses.
 func (m *MessageState) isSuspect() bool { return m.State != "dead" && m.Lapses >= SuspectLapses }
 
 // words says where the message is.
 func (m *MessageState) words() string {
 	text := fmt.Sprintf("message %s of topic %s", m.ID, m.Topic)
+	if m.Destination != "" {
+		text += ", which a replay has bound to destination " + m.Destination + ","
+	}
 	failed, alone := "", ""
 	if m.isSuspect() {
 		alone = "; relays have died with it, so it is delivered alone"
@@ -110,8 +168,8 @@ func (m *MessageState) words() string {
 	case m.Holder != nil && m.Holder.Live:
 		return fmt.Sprintf("%s is held by relay %s/pid %d for destination %s since %s%s%s", text, m.Holder.Host, m.Holder.PID,
 			m.Holder.Destination, inwords.Age(m.Holder.Claimed), alone, failed)
-	case m.State == "waiting" && m.Due > 0 && m.Attempts == 0 && m.Generation == 0:
-		return fmt.Sprintf("%s is scheduled: due in %s", text, inwords.Age(m.Due))
+	case m.State == "waiting" && m.Due > 0 && m.Attempts == 0:
+		return fmt.Sprintf("%s is scheduled: due in %s%s%s", text, inwords.Age(m.Due), alone, failed)
 	case m.State == "waiting" && m.Due > 0:
 		return fmt.Sprintf("%s failed %d times and is tried again in %s%s%s", text, m.Attempts, inwords.Age(m.Due), alone, failed)
 	case m.Holder != nil && m.Holder.Host == "":
@@ -126,21 +184,25 @@ func (m *MessageState) words() string {
 // releases are the reasons that concern one message alone.
 func (w *Why) releases(m *MessageState) (reasons []Reason) {
 	id := m.ID.String()
+	if lack := w.stranded(m); lack != nil {
+		return []Reason{*lack}
+	}
 	switch {
 	case m.State == "dead" && m.Holds:
 		return []Reason{{"its key is parked: younger messages wait until it is redriven or discarded", "outbox redrive --id " + id}}
 	case m.State == "dead":
 		return []Reason{{"it is not tried again by itself", "outbox redrive --id " + id}}
 	case m.Holder != nil && m.Holder.Live:
-		return []Reason{{"its delivery is under way", "outbox relays"}}
+		return append([]Reason{{"its delivery is under way", "outbox relays"}}, w.outages(m)...)
 	case m.State == "waiting" && m.Due > 0:
-		return []Reason{{"it waits for its time", "outbox retry --id " + id}}
+		reasons = []Reason{{"it waits for its time", "outbox retry --id " + id}}
 	}
 	for _, p := range w.Pauses {
 		if p.covers(m.Topic, m.Destinations) {
 			reasons = append(reasons, Reason{pauseWords(p), p.Release()})
 		}
 	}
+	reasons = append(reasons, w.outages(m)...)
 	switch {
 	case reasons != nil:
 		return reasons
@@ -151,20 +213,35 @@ func (w *Why) releases(m *MessageState) (reasons []Reason) {
 	case m.isSuspect():
 		return []Reason{{"it waits for its turn: a relay takes one such message at a time", "outbox relays"}}
 	}
-	if d := w.outage(m); d != nil {
-		return []Reason{d.reason()}
-	}
 	return []Reason{{"nothing keeps it: a relay takes it when it has room", "outbox status"}}
 }
 
-// outage is the destination of a message that no relay finds available; nil: there is none.
-func (w *Why) outage(m *MessageState) *DestinationStatus {
+// stranded is what a message lacks that is bound to a destination where no live relay would take it. Nil: nothing, or no relay is
+// live.
+func (w *Why) stranded(m *MessageState) *Reason {
+	if m.Destination == "" || w.LiveRelays == 0 || len(m.Destinations) > 0 || m.Holder != nil && m.Holder.Live {
+		return nil
+	}
+	lack := Stranded{Destination: m.Destination}
+	if slices.ContainsFunc(w.Destinations, func(d DestinationStatus) bool { return d.Name == m.Destination && d.Relays > 0 }) {
+		lack.Topic = m.Topic
+	}
+	verb := "retry"
+	if m.State == "dead" {
+		verb = "redrive"
+	}
+	return &Reason{"it is bound to " + lack.Lack(),
+		fmt.Sprintf("outbox %s --id %s --destination %s --by-route", verb, m.ID, shellword.Quote(m.Destination))}
+}
+
+// outages tell of the destinations of a message that no relay finds available.
+func (w *Why) outages(m *MessageState) (reasons []Reason) {
 	for i := range w.Destinations {
 		if d := &w.Destinations[i]; d.Fault != nil && d.Faulty == d.Relays && slices.Contains(m.Destinations, d.Name) {
-			return d
+			reasons = append(reasons, d.reason())
 		}
 	}
-	return nil
+	return reasons
 }
 
 func (d *DestinationStatus) reason() Reason {

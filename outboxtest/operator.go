@@ -28,14 +28,31 @@ func (s *Store) Redrive(ctx context.Context, c outbox.Change) (outbox.ChangeRepo
 	return s.change(ctx, "redrive", c, func(b *box, r *row) bool { return r.state == dead }, func(b *box, r *row) {
 		r.state, r.holds, r.availableAt = waiting, true, b.now()
 		r.attempts, r.generation = 0, r.generation+1
+		if c.ByRoute {
+			r.destination = ""
+		}
 	})
 }
 
 // Retry makes messages due that wait for another attempt. Change.Rate has no effect here.
 func (s *Store) Retry(ctx context.Context, c outbox.Change) (outbox.ChangeReport, error) {
+	if c.ByRoute {
+		return s.change(ctx, "retry", c, func(_ *box, r *row) bool { return r.state == waiting }, reroute)
+	}
 	return s.change(ctx, "retry", c, func(b *box, r *row) bool {
 		return r.state == waiting && !r.isDue(b.now()) && (r.attempts > 0 || c.IDs != nil)
 	}, func(b *box, r *row) { r.availableAt = b.now() })
+}
+
+// reroute lets the routes decide again where a waiting message goes that no live relay holds.
+func reroute(b *box, r *row) {
+	if r.claim != nil { // of nobody any more
+		if lapses := r.lapses(); lapses >= outbox.SuspectLapses {
+			r.suspicion = lapses
+		}
+		b.rules.fences(b, r)
+	}
+	r.destination, r.availableAt, r.holds = "", b.now(), r.Key != ""
 }
 
 // Discard removes messages. Change.Rate has no effect here.
@@ -71,14 +88,15 @@ func (s *Store) change(ctx context.Context, verb string, c outbox.Change, open f
 
 func (b *box) changeRow(op *operation, r *row, dryRun bool, do func(*box, *row), now time.Time) {
 	op.report.Matched++
-	held := do == nil && b.isHeldLive(r, now)
+	held := b.leaves(op, r, now)
 	if held {
 		op.report.Held++
 	}
 	switch {
 	case dryRun:
-	case held:
+	case held && do == nil:
 		op.awaited[r.seq] = true
+	case held:
 	case do == nil:
 		b.discard(r, op)
 		op.report.Changed++
@@ -86,6 +104,14 @@ func (b *box) changeRow(op *operation, r *row, dryRun bool, do func(*box, *row),
 		do(b, r)
 		op.report.Changed++
 	}
+}
+
+// leaves reports whether a change leaves the row alone.
+func (b *box) leaves(op *operation, r *row, now time.Time) bool {
+	if op.verb == "redrive" {
+		return !op.change.ByRoute && b.rules.strands(b, r)
+	}
+	return (op.verb == "discard" || op.change.ByRoute) && b.isHeldLive(r, now)
 }
 
 // sorted are all rows in publish order.
@@ -111,6 +137,7 @@ func (r *row) matches(f outbox.Filter, now time.Time) bool {
 		(f.Key == "" || f.Key == r.Key) &&
 		(f.Class == "" || f.Class == r.class) &&
 		strings.Contains(r.text, f.Text) &&
+		(f.BoundTo == "" || f.BoundTo == r.destination) &&
 		(f.OlderThan == 0 || old >= f.OlderThan) &&
 		(f.NewerThan == 0 || old < f.NewerThan)
 }

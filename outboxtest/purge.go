@@ -152,7 +152,10 @@ func (s *Store) Operations(ctx context.Context, limit int) ([]outbox.Operation, 
 
 // words are the parts of a filter that are given.
 func words(c outbox.Change) map[string]string {
-	w := map[string]string{"topic": c.Topic, "key": c.Key, "class": c.Class, "text": c.Text, "destination": c.Destination}
+	w := map[string]string{"topic": c.Topic, "key": c.Key, "class": c.Class, "text": c.Text, "destination": cmp.Or(c.Destination, c.BoundTo)}
+	if c.ByRoute {
+		w["by_route"] = "true"
+	}
 	if c.Limit > 0 {
 		w["limit"] = strconv.FormatInt(c.Limit, 10)
 	}

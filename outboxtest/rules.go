@@ -48,6 +48,8 @@ type rules struct {
 	honours func(op *operation, r *row) bool
 	// meant: the message is for the destination. One that was replayed has only one.
 	meant func(r *row, destination string) bool
+	// strands: the message is bound to a destination where no live relay would take it.
+	strands func(b *box, r *row) bool
 	// purges: a purge takes a message of this state, that may hold its key.
 	purges func(s outbox.State, holds bool, c outbox.Change) bool
 	// archived: what is kept of a message that has ended.
@@ -105,7 +107,10 @@ func soundRules() rules {
 			holder := b.relays[r.claim.relay]
 			return holder != nil && !b.rules.lapsed(holder, now) || b.rules.keeps(r.claim)
 		},
-		meant:    func(r *row, destination string) bool { return r.destination == "" || r.destination == destination },
+		meant: func(r *row, destination string) bool { return r.destination == "" || r.destination == destination },
+		strands: func(b *box, r *row) bool {
+			return r.destination != "" && b.liveRelays() > 0 && len(b.destinationsOf(r)) == 0
+		},
 		purges:   func(_ outbox.State, holds bool, c outbox.Change) bool { return !holds || c.Holding },
 		archived: func(*box, *Archived) {},
 		fences:   func(b *box, r *row) { b.takeFrom(r.claim, r) },

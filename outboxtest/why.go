@@ -26,7 +26,7 @@ func (s *Store) Keys(ctx context.Context, limit int) (outbox.Keys, error) {
 	keys := outbox.Keys{Pauses: slices.Clone(b.pauses)}
 	heads := map[string]bool{}
 	for _, r := range b.sorted() {
-		if r.Key == "" || heads[r.Key] || !r.holdsKey() || !b.mayHold(r.Topic) {
+		if r.Key == "" || heads[r.Key] || !r.holdsKey() || !b.mayHold(r) {
 			continue
 		}
 		heads[r.Key] = true
@@ -41,9 +41,14 @@ func (s *Store) Keys(ctx context.Context, limit int) (outbox.Keys, error) {
 	return keys, nil
 }
 
-// mayHold reports whether some live relay delivers the topic in order, or none lives.
-func (b *box) mayHold(topic string) bool {
-	return b.liveRelays() == 0 || slices.ContainsFunc(b.destinations(topic), func(d string) bool { return b.isOrdered(topic, d) })
+// mayHold reports whether some live relay delivers the message in order, or none lives.
+func (b *box) mayHold(r *row) bool {
+	return b.liveRelays() == 0 || slices.ContainsFunc(b.destinationsOf(r), func(d string) bool { return b.isOrdered(r.Topic, d) })
+}
+
+// destinationsOf are those that live relays would deliver a message to.
+func (b *box) destinationsOf(r *row) []string {
+	return slices.DeleteFunc(b.destinations(r.Topic), func(d string) bool { return r.destination != "" && r.destination != d })
 }
 
 // liveRelays counts the relays whose lease lasts.
@@ -92,7 +97,7 @@ func (b *box) destinationStates(now time.Time) (list []outbox.DestinationStatus)
 func (b *box) hold(r *row, now time.Time) (outbox.KeyHold, bool) {
 	h := outbox.KeyHold{Key: r.Key, Topic: r.Topic, ID: r.ID, Seq: r.seq, Attempts: r.attempts, Lapses: b.lapsesOf(r, now), Class: r.class, Text: r.text,
 		Age: now.Sub(r.publishedAt)}
-	switch paused := slices.ContainsFunc(b.destinations(r.Topic), func(d string) bool { return b.isPaused(r.Topic, d) }); {
+	switch paused := slices.ContainsFunc(b.destinationsOf(r), func(d string) bool { return b.isPaused(r.Topic, d) }); {
 	case r.state == dead:
 		h.State, h.Age = outbox.HoldParked, now.Sub(r.diedAt)
 	case b.isHeldLive(r, now):
@@ -154,14 +159,9 @@ func (s *Store) Why(ctx context.Context, q outbox.WhyQuery) (outbox.Why, error) 
 	now := b.now()
 	w.LiveRelays = b.liveRelays()
 	w.Destinations = b.destinationStates(now)
-	var subject *row
-	for _, r := range b.sorted() {
-		if r.ID == q.ID || q.Key != "" && r.Key == q.Key && r.holdsKey() && b.mayHold(r.Topic) {
-			subject = r
-			break
-		}
-	}
+	subject := b.subject(&w)
 	if subject == nil {
+		w.Ended = b.lastEnd(q.ID)
 		return w, nil
 	}
 	w.Message = b.messageState(subject, now)
@@ -170,7 +170,7 @@ func (s *Store) Why(ctx context.Context, q outbox.WhyQuery) (outbox.Why, error) 
 	}
 	w.Younger, w.Older = b.around(subject)
 	for _, r := range b.sorted() {
-		if r.Key == subject.Key && r.seq < subject.seq && r.holdsKey() && b.sharesOrder(r.Topic, subject.Topic) {
+		if r.Key == subject.Key && r.seq < subject.seq && r.holdsKey() && b.sharesOrder(r, subject) {
 			w.Head = b.messageState(r, now)
 			break
 		}
@@ -178,17 +178,49 @@ func (s *Store) Why(ctx context.Context, q outbox.WhyQuery) (outbox.Why, error) 
 	return w, nil
 }
 
-// sharesOrder reports whether two topics go to a destination in order.
-func (b *box) sharesOrder(one, other string) bool {
-	return b.liveRelays() == 0 || slices.ContainsFunc(b.destinations(one), func(d string) bool {
-		return b.isOrdered(one, d) && b.isOrdered(other, d)
+// subject is the message that is asked about; nil: there is none. Of a key it is the first one that holds it, else the first one,
+// whoever delivers it; its dead messages that do not hold it are counted.
+func (b *box) subject(w *outbox.Why) (subject *row) {
+	var first *row
+	for _, r := range b.sorted() {
+		switch {
+		case w.Query.Key == "" && r.ID == w.Query.ID:
+			return r
+		case w.Query.Key == "" || r.Key != w.Query.Key:
+		case r.state == dead && !r.holds:
+			w.Dead.Messages++
+		case !r.holdsKey():
+		case first == nil && b.mayHold(r):
+			first = r
+		case subject == nil:
+			subject = r
+		}
+	}
+	return cmp.Or(first, subject)
+}
+
+// lastEnd is how a message has ended the last time, if it is kept.
+func (b *box) lastEnd(id outbox.ID) (m *outbox.MessageInfo) {
+	for _, a := range b.archive {
+		if a.Message.ID == id && (m == nil || a.Generation > m.Generation) {
+			m = &outbox.MessageInfo{Message: outbox.Message{ID: id, Topic: a.Message.Topic}, State: a.State, Generation: a.Generation,
+				Destination: a.Destination, EndedAt: a.EndedAt, Text: a.Detail, Actor: a.Actor}
+		}
+	}
+	return m
+}
+
+// sharesOrder reports whether two messages go to a destination in order.
+func (b *box) sharesOrder(one, other *row) bool {
+	return b.liveRelays() == 0 || slices.ContainsFunc(b.destinationsOf(one), func(d string) bool {
+		return slices.Contains(b.destinationsOf(other), d) && b.isOrdered(one.Topic, d) && b.isOrdered(other.Topic, d)
 	})
 }
 
 func (b *box) messageState(r *row, now time.Time) *outbox.MessageState {
 	m := &outbox.MessageState{ID: r.ID, Seq: r.seq, Topic: r.Topic, Key: r.Key, State: [...]string{"ready", "waiting", "dead"}[r.state],
 		Attempts: r.attempts, Lapses: b.lapsesOf(r, now), Generation: r.generation, Class: r.class, Text: r.text, PublishedAt: r.publishedAt,
-		Holds: r.Key != "" && r.holdsKey() && b.mayHold(r.Topic), Destinations: b.destinations(r.Topic)}
+		Holds: r.Key != "" && r.holdsKey() && b.mayHold(r), Destination: r.destination, Destinations: b.destinationsOf(r)}
 	switch r.state {
 	case waiting:
 		m.Due = r.availableAt.Sub(now)

@@ -59,6 +59,7 @@ func wrongPurges() []wrong {
 }
 
 func wrongReplays() []wrong {
+	const gone = "gone"
 	const again = "a replayed message is delivered again to its one destination, a generation on"
 	const order = "replayed messages go before what is younger of their key, in order"
 	return []wrong{
@@ -71,6 +72,25 @@ func wrongReplays() []wrong {
 		{"what is under way is replayed too", before("replay", func(b *box) {
 			maps.DeleteFunc(b.rows, func(_ int64, r *row) bool { return r.destination != "" })
 		}), []string{"what is under way already is not replayed"}},
+		{"what was given back goes anywhere", rule(func(r *rules) {
+			r.meant = func(r *row, destination string) bool { return r.claim != nil || soundRules().meant(r, destination) }
+		}), []string{"a bound message that was given back, or whose relay died, goes to its one destination"}},
+		{"a binding does not end", onChange(func(_ string, c *outbox.Change) {
+			if c.BoundTo != "" {
+				c.ByRoute = false
+			}
+		}), []string{"a message that is bound to a destination which is gone waits until the routes decide again"}},
+		{"a binding ends and with it the attempts", onChanged("retry", func(r *row) { r.attempts = 0 }),
+			[]string{"the routes do not decide again about what a live relay holds"}},
+		{"a binding ends and with it the suspicion", onChanged("retry", func(r *row) { r.suspicion = 0 }),
+			[]string{"a suspect stays one when the routes decide again"}},
+		{"what nobody would take is redriven", rule(func(r *rules) { r.strands = func(*box, *row) bool { return false } }),
+			[]string{"a dead message that nobody would take where it is bound to is redriven by route only"}},
+		{"a filter forgets what it is bound to", onChange(func(_ string, c *outbox.Change) {
+			if c.BoundTo == gone && !c.ByRoute {
+				c.BoundTo, c.All = "", c.Topic == ""
+			}
+		}), []string{"a filter means what is bound to a destination"}},
 		{"what has no payload is replayed too", before("replay", func(b *box) { b.bare = false }),
 			[]string{"what was kept without payload is not replayed"}},
 	}

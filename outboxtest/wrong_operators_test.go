@@ -242,6 +242,26 @@ func wrongAnswers() []wrong {
 		{"Why knows no faults", operating(func(*box) wrongOperator {
 			return wrongOperator{why: func(w *outbox.Why) { w.Destinations = nil }}
 		}), []string{"Why tells of a destination that no relay finds available"}},
+		{"Why knows no destination of a message", operating(func(*box) wrongOperator {
+			return wrongOperator{why: func(w *outbox.Why) {
+				if w.Message != nil {
+					w.Message.Destination = ""
+				}
+			}}
+		}), []string{"Why tells of a destination that is gone, and of one that does not get the topic"}},
+		{"Why knows no faults of what waits", operating(func(*box) wrongOperator {
+			return wrongOperator{why: func(w *outbox.Why) {
+				if w.Message != nil && w.Message.Due > 0 {
+					w.Destinations = nil
+				}
+			}}
+		}), []string{"Why tells of a destination that no relay finds available also while a message waits for its next attempt"}},
+		{"Why counts no dead messages", operating(func(*box) wrongOperator {
+			return wrongOperator{why: func(w *outbox.Why) { w.Dead = outbox.Depth{} }}
+		}), []string{"Why tells of dead messages that do not hold their key, and of what has ended and is kept"}},
+		{"Why knows nothing that has ended", operating(func(*box) wrongOperator {
+			return wrongOperator{why: func(w *outbox.Why) { w.Ended = nil }}
+		}), []string{"Why tells of dead messages that do not hold their key, and of what has ended and is kept"}},
 		{"Why knows no pauses", operating(func(*box) wrongOperator {
 			return wrongOperator{why: func(w *outbox.Why) { w.Pauses = nil }}
 		}), []string{"Why tells of a pause, of nobody to deliver, and of what is not there"}},

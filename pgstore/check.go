@@ -67,7 +67,7 @@ func (c *checker) bad(check, text, fix string) {
 }
 
 func (c *checker) failed(check string, err error) {
-	c.bad(check, "this could not be checked: "+err.Error(), "outbox check")
+	c.bad(check, "this could not be checked: "+err.Error(), "look whether the database answers, then check again")
 }
 
 // server looks at the connection that everything else goes through.
@@ -192,6 +192,11 @@ func (c *checker) schema(ctx context.Context) bool {
 	case errors.Is(err, outbox.ErrSchemaMissing):
 		c.bad("schema", err.Error(), "outbox migrate up")
 		return false
+	case isDenied(err): // the finding has the lines that grant what is missing
+		if c.privileges(ctx) {
+			c.failed("schema", err)
+		}
+		return false
 	case err != nil:
 		c.failed("schema", err)
 		return false
@@ -202,6 +207,11 @@ func (c *checker) schema(ctx context.Context) bool {
 	}
 	c.good("schema", "%s is up to date and complete", c.store.cfg.Schema)
 	return true
+}
+
+func isDenied(err error) bool {
+	state, _ := sqlError(err)
+	return state == statePrivilege
 }
 
 func (c *checker) privileges(ctx context.Context) bool {

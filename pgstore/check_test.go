@@ -94,8 +94,7 @@ func TestCheckFindsMissingPrivileges(t *testing.T) {
 	conn := connect(t, url)
 	role := `outbox_check_` + strings.ToLower(strings.TrimPrefix(conn.Config().Database, "outbox_test_"))
 	exec(t, conn, "create role "+role+" login password 'x'")
-	exec(t, conn, "grant usage on schema outbox to "+role)
-	exec(t, conn, "grant select on outbox.migration, outbox.claim to "+role)
+	exec(t, conn, "grant select on outbox.claim to "+role)
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		t.Fatal(err)
@@ -111,8 +110,11 @@ func TestCheckFindsMissingPrivileges(t *testing.T) {
 	}
 	defer pool.Close()
 	fix := fixes(t, store)["privileges"]
-	if !strings.Contains(fix, "grant") {
-		t.Fatalf("fix %q", fix)
+	// Without USAGE on the schema nothing of it can be looked at, but the rights can.
+	for _, part := range []string{"grant usage on schema outbox to " + role + ";", "grant select on table outbox.migration to " + role + ";"} {
+		if !strings.Contains(fix, part) {
+			t.Fatalf("the fix has no %q: %q", part, fix)
+		}
 	}
 	exec(t, conn, fix)
 	if fix := fixes(t, store)["privileges"]; fix != "" {

@@ -248,6 +248,8 @@ func TestCheckNamesTheGrant(t *testing.T) {
 		{"revoke delete on outbox.waiting from ", "grant delete on table outbox.waiting to "},
 		{"revoke select on outbox.control from ", "grant select on table outbox.control to "},
 		{"revoke update on outbox.message from ", "grant update on table outbox.message to "},
+		{"revoke select on outbox.migration from ", "grant select on table outbox.migration to "},
+		{"revoke usage on schema outbox from ", "grant usage on schema outbox to "},
 	} {
 		exec(t, owner, c.revoke+role)
 		fix := fixes(t, store)["privileges"]

@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -23,6 +24,10 @@ var (
 	messageStateSQL string
 	//go:embed queries/key_head.sql
 	keyHeadSQL string
+	//go:embed queries/dead_of_key.sql
+	deadOfKeySQL string
+	//go:embed queries/ended.sql
+	endedSQL string
 	//go:embed queries/operation_rate.sql
 	operationRateSQL string
 )
@@ -137,8 +142,17 @@ func (s *Store) why(ctx context.Context, tx pgx.Tx, w *outbox.Why) error {
 		}
 	}
 	w.Destinations = destinations(relays)
+	if w.Query.Key != "" {
+		if w.Dead, err = s.deadOfKey(ctx, tx, w.Query.Key); err != nil {
+			return err
+		}
+	}
 	seq, err := s.subject(ctx, tx, w.Query)
-	if err != nil || seq == nil {
+	if err != nil {
+		return err
+	}
+	if seq == nil {
+		w.Ended, err = s.ended(ctx, tx, w.Query.ID)
 		return err
 	}
 	if w.Message, err = s.messageState(ctx, tx, *seq); err != nil || w.Message == nil {
@@ -146,10 +160,10 @@ func (s *Store) why(ctx context.Context, tx pgx.Tx, w *outbox.Why) error {
 	}
 	if w.Message.Key != "" {
 		var topic *string
-		if w.Query.Key == "" || len(w.Message.Destinations) > 0 {
+		if w.Query.Key == "" || len(w.Message.Destinations) > 0 || w.Message.Destination != "" {
 			topic = &w.Message.Topic
 		}
-		head, older, younger, err := s.keyHead(ctx, tx, w.Message.Key, *seq, topic)
+		head, older, younger, err := s.keyHead(ctx, tx, w.Message.Key, *seq, topic, w.Message.Destination, false)
 		if err != nil {
 			return err
 		}
@@ -168,7 +182,10 @@ func (s *Store) why(ctx context.Context, tx pgx.Tx, w *outbox.Why) error {
 func (s *Store) subject(ctx context.Context, tx pgx.Tx, q outbox.WhyQuery) (*int64, error) {
 	if q.Key != "" {
 		const last = 1<<63 - 1
-		head, _, _, err := s.keyHead(ctx, tx, q.Key, last, nil)
+		head, _, _, err := s.keyHead(ctx, tx, q.Key, last, nil, "", false)
+		if err == nil && head == nil {
+			head, _, _, err = s.keyHead(ctx, tx, q.Key, last, nil, "", true)
+		}
 		return head, err
 	}
 	rows, err := tx.Query(ctx, render(locateSQL, s.cfg.Schema), pgx.QueryExecModeExec, q.ID)
@@ -182,9 +199,33 @@ func (s *Store) subject(ctx context.Context, tx pgx.Tx, q outbox.WhyQuery) (*int
 	return &found[0], nil
 }
 
-func (s *Store) keyHead(ctx context.Context, tx pgx.Tx, key string, seq int64, topic *string) (head *int64, older, younger int64, err error) {
-	err = tx.QueryRow(ctx, render(keyHeadSQL, s.cfg.Schema), pgx.QueryExecModeExec, key, seq, topic).Scan(&head, &older, &younger)
+// keyHead is the first message that holds a key before a seq: for one of this topic, nil for any, that is bound to a destination, ""
+// for none; or, whatever it is, the first of the key.
+func (s *Store) keyHead(ctx context.Context, tx pgx.Tx, key string, seq int64, topic *string, destination string, whatever bool) (head *int64, older, younger int64, err error) {
+	row := tx.QueryRow(ctx, render(keyHeadSQL, s.cfg.Schema), pgx.QueryExecModeExec, key, seq, topic, optional(destination), whatever)
+	err = row.Scan(&head, &older, &younger)
 	return head, older, younger, err
+}
+
+// deadOfKey counts the dead messages of a key that do not hold it.
+func (s *Store) deadOfKey(ctx context.Context, tx pgx.Tx, key string) (outbox.Depth, error) {
+	var n int64
+	err := tx.QueryRow(ctx, render(deadOfKeySQL, s.cfg.Schema), pgx.QueryExecModeExec, key, behindBound).Scan(&n)
+	return bounded(n, behindBound), err
+}
+
+// ended is how a message has ended the last time, if it is kept.
+func (s *Store) ended(ctx context.Context, tx pgx.Tx, id outbox.ID) (*outbox.MessageInfo, error) {
+	if id.IsZero() {
+		return nil, nil
+	}
+	m := &outbox.MessageInfo{Message: outbox.Message{ID: id}}
+	err := tx.QueryRow(ctx, render(endedSQL, s.cfg.Schema), pgx.QueryExecModeExec, id).Scan(&m.Message.Topic, (*string)(&m.State), &m.Destination,
+		&m.Actor, &m.Text, &m.EndedAt)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	return m, err
 }
 
 func (s *Store) messageState(ctx context.Context, tx pgx.Tx, seq int64) (*outbox.MessageState, error) {
@@ -207,7 +248,7 @@ func scanMessageState(row pgx.CollectableRow) (*outbox.MessageState, error) {
 	var live *bool
 	var pid *int
 	err := row.Scan(&m.ID, &m.Seq, &m.Topic, &m.Key, &m.State, &m.Attempts, &m.Lapses, &m.Generation, &m.Class, &m.Text, &m.PublishedAt,
-		&due, &died, &m.Holds, &destination, &claimed, &live, &host, &pid, &m.Destinations)
+		&due, &died, &m.Holds, &destination, &claimed, &live, &host, &pid, &m.Destination, &m.Destinations)
 	m.Due, m.Died = micros(due), micros(died)
 	if destination != nil && claimed != nil {
 		m.Holder = &outbox.ClaimState{Destination: *destination, Claimed: micros(*claimed)}

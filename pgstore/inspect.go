@@ -124,8 +124,10 @@ func (s *Store) look(ctx context.Context, tx pgx.Tx, st *outbox.Status, first *s
 	if st.Unhandled, err = s.unhandled(ctx, tx, st.Relays); err != nil {
 		return err
 	}
-	st.Horizon, err = readHorizon(ctx, tx, s.cfg.HorizonPatience)
-	return err
+	if st.Horizon, err = readHorizon(ctx, tx, s.cfg.HorizonPatience); err != nil {
+		return err
+	}
+	return s.stranded(ctx, tx, st)
 }
 
 func (s *Store) queryRow(ctx context.Context, tx pgx.Tx, sql string) pgx.Row {
@@ -135,12 +137,14 @@ func (s *Store) queryRow(ctx context.Context, tx pgx.Tx, sql string) pgx.Row {
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
 func (s *Store) depths(ctx context.Context, tx pgx.Tx) (d outbox.Depths, deadLastHour int64, err error) {
-	var counted, waiting, estimate, age int64
-	err = s.queryRow(ctx, tx, depthsSQL).Scan(&counted, &d.Ready.Messages, &d.InFlight, &waiting, &d.Retrying.Messages,
+	var counted, waiting, due, estimate, age int64
+	err = s.queryRow(ctx, tx, depthsSQL).Scan(&counted, &d.Ready.Messages, &d.InFlight, &waiting, &due, &d.Retrying.Messages,
 		&d.Scheduled.Messages, &d.Dead.Messages, &deadLastHour, &estimate, &age)
 	if counted > countBound {
 		d.Ready = estimateDepth(estimate, micros(age))
 	}
+	d.Ready.Messages += due
+	d.Ready.AtLeast = d.Ready.AtLeast || waiting > countBound && due > 0 && !d.Ready.Estimated
 	d.Retrying.AtLeast, d.Scheduled.AtLeast = waiting > countBound, waiting > countBound
 	if d.Dead.Messages > countBound {
 		d.Dead = outbox.Depth{Messages: countBound, AtLeast: true}

@@ -34,7 +34,7 @@ func (s *Store) List(ctx context.Context, q outbox.ListQuery) (page outbox.ListP
 	if q.States == nil {
 		q.States = []outbox.State{outbox.StateReady, outbox.StateWaiting, outbox.StateDead}
 	}
-	tables := listing.Tables(q.States)
+	tables := listing.Tables(q.States, q.BoundTo)
 	at, err := listing.Parse(q.After, tables)
 	if err != nil {
 		return page, err
@@ -58,7 +58,7 @@ func (s *Store) List(ctx context.Context, q outbox.ListQuery) (page outbox.ListP
 func (s *Store) listPart(ctx context.Context, tx pgx.Tx, q *outbox.ListQuery, at *listing.Place, page *outbox.ListPage) error {
 	rows, err := tx.Query(ctx, render(listSQL, s.cfg.Schema), pgx.QueryExecModeExec, at.Table, at.Seq, at.Generation, listWindow,
 		q.Limit-int64(len(page.Messages)), optional(q.Topic), optional(q.Key), optional(q.Class), optional(q.Text),
-		optional(q.OlderThan), optional(q.NewerThan), statesOrNull(q.States), q.Payload)
+		optional(q.OlderThan), optional(q.NewerThan), statesOrNull(q.States), q.Payload, optional(q.BoundTo))
 	if err != nil {
 		return err
 	}

@@ -112,8 +112,10 @@ func (s *Store) changeOnce(ctx context.Context, st statement, c outbox.Change, o
 	args := []any{idsOrNull(c.IDs), optional(c.Topic), optional(c.Key), optional(c.Class), optional(c.Text), optional(c.OlderThan),
 		optional(c.NewerThan), c.All, optional(c.Limit), optional(c.Actor), optional(c.Reason), c.DryRun, optional(c.Rate), batch, optional(operation)}
 	switch st.file {
+	case "redrive", "retry":
+		args = append(args, optional(c.BoundTo), c.ByRoute)
 	case "discard":
-		args = append(args, statesOrNull(c.States))
+		args = append(args, statesOrNull(c.States), optional(c.BoundTo))
 	case "purge":
 		args = append(args, statesOrNull(c.States), c.Holding)
 	case "replay":

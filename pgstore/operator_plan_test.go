@@ -59,12 +59,16 @@ func TestOperatorPlansUseIndexes(t *testing.T) {
 	addPartitions(t, conn, time.Now().Format(time.RFC3339), "1d")
 	fillDay(t, conn, time.Now().Truncate(24*time.Hour), 3000)
 	archived := value[outbox.ID](t, conn, "select id from outbox.archive limit 1")
+	exec(t, conn, "update outbox.waiting set destination = (array['lane', 'gone'])[1 + seq % 2] where seq % 3 = 0")
+	exec(t, conn, "update outbox.dead set destination = 'gone' where seq % 3 = 0")
 	for _, statistics := range []string{"analyze", "delete from pg_statistic"} {
 		exec(t, conn, statistics)
 		r := newPlanRecorder(t, url)
 		for _, call := range []string{
 			"outbox.redrive(everything => true, batch => 10)", "outbox.redrive(topic => 'a', error_class => 'error', batch => 10)",
 			"outbox.redrive(key => 'k1', older_than => '1 s')", "outbox.retry(key => 'k1', batch => 10)",
+			"outbox.retry(destination => 'gone', by_route => true, batch => 10)", "outbox.redrive(destination => 'gone', by_route => true, batch => 10)",
+			"outbox.discard(destination => 'gone', reason => 'test', batch => 10)", "outbox.retry(destination => 'gone', by_route => true, dry_run => true)",
 			"outbox.discard(key => 'k1', reason => 'test', batch => 10)", "outbox.discard(topic => 'a', reason => 'test', batch => 10)",
 			"outbox.purge(topic => 'a.1', batch => 10)", "outbox.purge(states => '{delivered}', older_than => '1 s', rate => 10, batch => 10)",
 			"outbox.purge(states => '{dead}', topic => 'a', batch => 10)", "outbox.replay('lane', topic => 'a.1', batch => 10)",
@@ -75,14 +79,22 @@ func TestOperatorPlansUseIndexes(t *testing.T) {
 		}
 		for _, table := range []string{"message", "waiting", "dead", "archive"} {
 			for _, key := range []any{nil, "k1"} {
-				checkOperatorPlan(t, fmt.Sprintf("list of %s, key %v, after %s", table, key, statistics), r.operatorPlans(t, listSQL, pgx.QueryExecModeExec,
-					table, 100, 0, 500, 20, "a.>", key, nil, nil, nil, nil, []string{"ready", "waiting", "dead", "delivered"}, true))
+				for _, destination := range []any{nil, "gone"} {
+					checkOperatorPlan(t, fmt.Sprintf("list of %s, key %v, destination %v, after %s", table, key, destination, statistics),
+						r.operatorPlans(t, listSQL, pgx.QueryExecModeExec, table, 100, 0, 500, 20, "a.>", key, nil, nil, nil, nil,
+							[]string{"ready", "waiting", "dead", "delivered"}, true, destination))
+				}
 			}
 		}
 		checkOperatorPlan(t, "show after "+statistics, r.operatorPlans(t, showSQL, pgx.QueryExecModeExec, 3000, archived))
 		checkOperatorPlan(t, "dead letters after "+statistics, r.operatorPlans(t, deadLettersSQL, pgx.QueryExecModeExec))
 		checkOperatorPlan(t, "message_state after "+statistics, r.operatorPlans(t, messageStateSQL, pgx.QueryExecModeExec, 3000))
-		checkOperatorPlan(t, "key_head after "+statistics, r.operatorPlans(t, keyHeadSQL, pgx.QueryExecModeExec, "k1", 3000, "a"))
+		checkOperatorPlan(t, "key_head after "+statistics, r.operatorPlans(t, keyHeadSQL, pgx.QueryExecModeExec, "k1", 3000, "a", nil, false))
+		checkOperatorPlan(t, "key_head of a bound one after "+statistics, r.operatorPlans(t, keyHeadSQL, pgx.QueryExecModeExec, "k1", 3000, "a", "lane", false))
+		checkOperatorPlan(t, "key_head of whatever after "+statistics, r.operatorPlans(t, keyHeadSQL, pgx.QueryExecModeExec, "k1", 3000, nil, nil, true))
+		checkOperatorPlan(t, "dead of a key after "+statistics, r.operatorPlans(t, deadOfKeySQL, pgx.QueryExecModeExec, "k1", behindBound))
+		checkOperatorPlan(t, "the end after "+statistics, r.operatorPlans(t, endedSQL, pgx.QueryExecModeExec, archived))
+		checkOperatorPlan(t, "stranded after "+statistics, r.operatorPlans(t, statusStrandedSQL, pgx.QueryExecModeExec, strandedBound))
 		checkOperatorPlan(t, "keys after "+statistics, r.operatorPlans(t, keysSQL, pgx.QueryExecModeExec, 101, 1000))
 	}
 }

@@ -307,7 +307,7 @@ func TestOperatorFunctionsBySQL(t *testing.T) {
 		"select outbox.discard(key => 'k', dry_run => null)"} {
 		refused(sql, "22023")
 	}
-	refused("select outbox.redrive_rows('{1}')", "42501")
+	refused("select outbox.redrive_rows('{1}', '{}')", "42501")
 	exec(t, conn, "begin isolation level repeatable read")
 	refused("select outbox.redrive(everything => true)", "55000")
 	exec(t, conn, "rollback")

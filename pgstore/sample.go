@@ -45,19 +45,25 @@ func (s *Store) Sample(ctx context.Context, relay outbox.ID) (sample *outbox.Sam
 
 func (s *Store) sample(ctx context.Context, tx pgx.Tx, bound int64) (*outbox.Sample, error) {
 	sm := &outbox.Sample{}
-	var ready, waiting, retrying, dead, allReady, allWaiting, allDead, oldest int64
+	var ready, waiting, due, retrying, scheduled, dead, allReady, allWaiting, allDead, oldest int64
 	err := tx.QueryRow(ctx, render(sampleSQL, s.cfg.Schema), pgx.QueryExecModeExec, bound).Scan(&ready, &sm.InFlight, &waiting,
-		&retrying, &dead, &allReady, &allWaiting, &allDead, &oldest)
+		&due, &retrying, &scheduled, &dead, &allReady, &allWaiting, &allDead, &oldest)
 	if err != nil {
 		return nil, err
 	}
 	sm.Ready, sm.Dead = boundedDepth(ready, bound, allReady), boundedDepth(dead, bound, allDead)
 	all := boundedDepth(waiting, bound, allWaiting)
-	sm.Retrying, sm.Scheduled = all, all
-	if waiting > 0 { // above the bound those that were looked at speak for the others
-		sm.Retrying.Messages = all.Messages * retrying / waiting
+	part := func(n int64) outbox.Depth { // above the bound those that were looked at speak for the others
+		d := all
+		d.Messages = all.Messages * n / max(waiting, 1)
+		return d
 	}
-	sm.Scheduled.Messages -= sm.Retrying.Messages
+	sm.Retrying, sm.Scheduled = part(retrying), part(scheduled)
+	if due := part(due); due.Messages > 0 {
+		sm.Ready.Messages += due.Messages
+		sm.Ready.Estimated = sm.Ready.Estimated || due.Estimated
+		sm.Ready.AtLeast = !sm.Ready.Estimated && (sm.Ready.AtLeast || due.AtLeast)
+	}
 	sm.OldestEligible = micros(oldest)
 	return sm, s.sampleMore(ctx, tx, sm)
 }

@@ -179,7 +179,7 @@ var statesOf = map[string][]outbox.State{
 
 func newOperation(t *tx, verb string, c outbox.Change) (*operation, error) {
 	o := &operation{verb: verb, rate: c.Rate, state: "running", actor: actor(c.Actor), reason: c.Reason, filter: newFilter(t.now, c.Filter)}
-	o.filter.Destination, o.filter.Holding = c.Destination, c.Holding
+	o.filter.Destination, o.filter.Holding, o.filter.ByRoute = c.Destination, c.Holding, c.ByRoute
 	states := c.States
 	if states == nil {
 		states = statesOf[verb]
@@ -187,7 +187,7 @@ func newOperation(t *tx, verb string, c outbox.Change) (*operation, error) {
 	if verb == "replay" {
 		o.filter.States = states
 	}
-	o.cursor.Tables = listing.Tables(states)
+	o.cursor.Tables = listing.Tables(states, c.BoundTo)
 	return o, t.row("last_seq", nil, &o.cursor.Until)
 }
 
@@ -275,9 +275,9 @@ func (o *operation) next(t *tx, most int) (*batch, error) {
 	return &batch{}, nil
 }
 
-// mayRetry: a scheduled message keeps its time unless it is named.
+// mayRetry: a scheduled message keeps its time unless it is named. One that gets another destination may be due long since.
 func (o *operation) mayRetry(t *tx, r *storedRow) bool {
-	return r.due > t.now && (r.attempts > 0 || o.filter.IDs != nil)
+	return o.filter.ByRoute || r.due > t.now && (r.attempts > 0 || o.filter.IDs != nil)
 }
 
 // sort tells what may be changed from what is left alone.
@@ -287,7 +287,7 @@ func (o *operation) sort(t *tx, table string, found []storedRow) (*batch, error)
 	case len(found) == 0:
 	case o.verb == "replay":
 		return b, o.sortReplay(t, b)
-	case o.verb == "discard":
+	case o.verb == "discard" || o.verb == "retry" && o.filter.ByRoute:
 		held := map[int64]bool{}
 		err := t.rows("live_held", []any{array(seqsOf(found))}, func(rows *sql.Rows) error {
 			var seq int64
@@ -296,6 +296,12 @@ func (o *operation) sort(t *tx, table string, found []storedRow) (*batch, error)
 			return err
 		})
 		b.leave(func(r *storedRow) bool { return held[r.seq] })
+		return b, err
+	case o.verb == "redrive" && !o.filter.ByRoute:
+		f, err := t.fleet()
+		b.leave(func(r *storedRow) bool {
+			return r.destination != "" && len(f.relays) > 0 && len(f.destinationsOf(r.topic, r.destination)) == 0
+		})
 		return b, err
 	case o.verb == "purge" && table == "dead" && !o.filter.Holding:
 		b.leave(func(r *storedRow) bool { return r.holds })
@@ -326,10 +332,13 @@ func (o *operation) apply(t *tx, b *batch) (int64, error) {
 	var err error
 	switch o.verb {
 	case "redrive":
-		if _, err = t.exec("redrive", seqs, t.now); err == nil {
+		if _, err = t.exec("redrive", seqs, t.now, o.filter.ByRoute); err == nil {
 			_, err = t.exec("delete_dead", seqs)
 		}
 	case "retry":
+		if o.filter.ByRoute {
+			return n, t.reroute(seqsOf(b.free))
+		}
 		return t.exec("retry", seqs, t.now)
 	case "replay":
 		return t.exec("replay", array(refsOf(b.free)), o.filter.Destination, t.now)
@@ -342,6 +351,15 @@ func (o *operation) apply(t *tx, b *batch) (int64, error) {
 		err = t.discard(discards(seqsOf(b.free), o.actor, o.reason))
 	}
 	return n, err
+}
+
+// reroute lets the routes decide again where waiting messages go that no live relay holds. They are due now, and hold their key from
+// this moment on wherever they may go. What relays died with stays a suspect, though no claim lists it any more.
+func (t *tx) reroute(seqs []int64) error {
+	if _, err := t.exec("reroute", array(seqs), t.now); err != nil {
+		return err
+	}
+	return t.unlist(seqs)
 }
 
 func seqsOf(rows []storedRow) []int64 {

@@ -41,6 +41,14 @@ func (t *tx) discard(list []ending) error {
 		return err
 	}
 	seqs := endedSeqs(list)
+	if err := t.unlist(seqs); err != nil {
+		return err
+	}
+	return t.execAll([]string{"settle_end_message", "settle_end_waiting", "delete_dead", "forget_awaited"}, array(seqs))
+}
+
+// unlist takes messages that no live relay holds from the claims that list them, and fences whoever made those.
+func (t *tx) unlist(seqs []int64) error {
 	var claims []int64
 	err := t.rows("claims_of", []any{array(seqs)}, func(rows *sql.Rows) error {
 		var id int64
@@ -51,8 +59,7 @@ func (t *tx) discard(list []ending) error {
 	if err != nil {
 		return err
 	}
-	err = t.execAll([]string{"claim_fence", "settle_unlist", "settle_end_message", "settle_end_waiting", "delete_dead", "forget_awaited"}, array(seqs))
-	if err != nil {
+	if err := t.execAll([]string{"claim_fence", "settle_unlist"}, array(seqs)); err != nil {
 		return err
 	}
 	_, err = t.exec("delete_empty_claims", array(claims))

@@ -23,10 +23,12 @@ type filter struct {
 	Limit       int64          `json:"limit,omitempty"`
 	Holding     bool           `json:"holding,omitempty"`
 	Destination string         `json:"destination,omitempty"` // of a replay or a pause
+	BoundTo     string         `json:"bound_to,omitempty"`
+	ByRoute     bool           `json:"by_route,omitempty"`
 }
 
 func newFilter(now int64, f outbox.Filter) filter {
-	stored := filter{IDs: f.IDs, Topic: f.Topic, Key: f.Key, Class: f.Class, Text: f.Text, States: f.States, Limit: f.Limit}
+	stored := filter{IDs: f.IDs, Topic: f.Topic, Key: f.Key, Class: f.Class, Text: f.Text, BoundTo: f.BoundTo, States: f.States, Limit: f.Limit}
 	if f.OlderThan > 0 {
 		stored.Before = timeOf(now - milliseconds(f.OlderThan)).UTC()
 	}
@@ -47,6 +49,7 @@ type storedRow struct {
 	class, text string
 	due         int64 // of a waiting one
 	since       int64 // its age counts from here: death, end, publishing
+	destination string
 }
 
 // means reports whether the message is meant; ids and the limit are not looked at.
@@ -56,6 +59,7 @@ func (f *filter) means(r *storedRow) bool {
 		(f.Key == "" || f.Key == r.key) &&
 		(f.Class == "" || f.Class == r.class) &&
 		strings.Contains(r.text, f.Text) &&
+		(f.BoundTo == "" || f.BoundTo == r.destination) &&
 		(f.Before.IsZero() || r.since <= f.Before.UnixMilli()) &&
 		(f.After.IsZero() || r.since > f.After.UnixMilli())
 }
@@ -79,8 +83,14 @@ func (f *filter) words() map[string]string {
 	if f.Limit > 0 {
 		words["limit"] = strconv.FormatInt(f.Limit, 10)
 	}
+	if f.BoundTo != "" {
+		words["destination"] = f.BoundTo
+	}
 	if f.Holding {
 		words["holding"] = "true"
+	}
+	if f.ByRoute {
+		words["by_route"] = "true"
 	}
 	maps.DeleteFunc(words, func(_, value string) bool { return value == "" })
 	return words

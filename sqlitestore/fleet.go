@@ -35,22 +35,38 @@ func (f *fleet) destinations(topic string) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
+// destinationsOf are those that a message of the topic is delivered to which is bound to a destination; empty: it goes by route.
+func (f *fleet) destinationsOf(topic, bound string) []string {
+	return slices.DeleteFunc(f.destinations(topic), func(d string) bool { return bound != "" && d != bound })
+}
+
+// names are all destinations, as JSON; nil: no relay lives.
+func (f *fleet) names() any {
+	if len(f.relays) == 0 {
+		return nil
+	}
+	names := map[string]bool{}
+	for _, lanes := range f.relays {
+		for name := range lanes {
+			names[name] = true
+		}
+	}
+	return array(slices.Sorted(maps.Keys(names)))
+}
+
 // mayHold reports whether some live relay delivers the topic in order, or none lives.
 func (f *fleet) mayHold(topic string) bool {
 	return len(f.relays) == 0 || f.anyLane(func(l *laneDoc) bool { return l.orders(topic) })
 }
 
-// sharesOrder reports whether two topics go to a destination in order.
-func (f *fleet) sharesOrder(one, other string) bool {
-	if len(f.relays) == 0 {
-		return true
-	}
-	for _, d := range f.destinations(one) {
-		if f.orders(d, one) && f.orders(d, other) {
-			return true
-		}
-	}
-	return false
+// mayHoldAt is mayHold of a message that is bound to a destination; empty: it goes by route.
+func (f *fleet) mayHoldAt(topic, bound string) bool {
+	return len(f.relays) == 0 || slices.ContainsFunc(f.destinationsOf(topic, bound), func(d string) bool { return f.orders(d, topic) })
+}
+
+// sharesOrder reports whether two topics go to one of these destinations in order.
+func (f *fleet) sharesOrder(one, other string, destinations []string) bool {
+	return len(f.relays) == 0 || slices.ContainsFunc(destinations, func(d string) bool { return f.orders(d, one) && f.orders(d, other) })
 }
 
 func (f *fleet) orders(destination, topic string) bool {

@@ -91,6 +91,9 @@ func (t *tx) status(st *outbox.Status, first *sample) (err error) {
 	if err := t.unhandled(st, &f); err != nil {
 		return err
 	}
+	if err := t.stranded(st, &f); err != nil {
+		return err
+	}
 	return first.read(t)
 }
 
@@ -105,8 +108,8 @@ func addLanes(list *[]outbox.DestinationStatus, r *outbox.RelayStatus) {
 }
 
 func (t *tx) depths() (d outbox.Depths, deadLastHour int64, err error) {
-	var ready, waiting, retrying, dead, heldReady, heldWaiting, heldRetrying int64
-	if err := t.row("depths", []any{t.now}, &ready, &waiting, &retrying, &dead, &deadLastHour); err != nil {
+	var ready, waiting, retrying, due, dead, heldReady, heldWaiting, heldRetrying int64
+	if err := t.row("depths", []any{t.now}, &ready, &waiting, &retrying, &due, &dead, &deadLastHour); err != nil {
 		return d, 0, err
 	}
 	if err := t.row("depths_held", nil, &heldReady, &heldWaiting, &heldRetrying); err != nil {
@@ -115,7 +118,9 @@ func (t *tx) depths() (d outbox.Depths, deadLastHour int64, err error) {
 	d.InFlight = heldReady + heldWaiting
 	d.Ready = counted(ready, heldReady, ready > countBound)
 	d.Retrying = counted(retrying, heldRetrying, waiting > countBound)
-	d.Scheduled = counted(waiting-retrying, heldWaiting-heldRetrying, waiting > countBound)
+	d.Scheduled = counted(waiting-retrying-due, 0, waiting > countBound)
+	d.Ready.Messages += counted(due, heldWaiting-heldRetrying, false).Messages
+	d.Ready.AtLeast = d.Ready.AtLeast || due > 0 && waiting > countBound
 	d.Dead = counted(dead, 0, dead > countBound)
 	return d, deadLastHour, nil
 }
@@ -183,10 +188,10 @@ func setLanes(r *outbox.RelayStatus, lanesText, inFlightText string) error {
 func (t *tx) heldKeys(st *outbox.Status, f *fleet) error {
 	keys := map[string]bool{}
 	err := t.rows("status_keys", nil, func(rows *sql.Rows) error {
-		var key, topic string
+		var key, topic, destination string
 		var at int64
-		err := rows.Scan(&key, &topic, &at)
-		if err == nil && f.mayHold(topic) {
+		err := rows.Scan(&key, &topic, &destination, &at)
+		if err == nil && f.mayHoldAt(topic, destination) {
 			keys[key] = true
 			st.HeldLongest = max(st.HeldLongest, duration(t.now-at))
 		}

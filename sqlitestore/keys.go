@@ -48,7 +48,7 @@ func (t *tx) holds(f *fleet) (holds []outbox.KeyHold, err error) {
 	}
 	topics := array(ordered)
 	for _, key := range names {
-		m, err := t.message("state_of_key", key, int64(math.MaxInt64), topics)
+		m, err := t.message("state_of_key", key, int64(math.MaxInt64), topics, f.names())
 		if err != nil {
 			return nil, err
 		}

@@ -28,7 +28,7 @@ func (s *Store) List(ctx context.Context, q outbox.ListQuery) (page outbox.ListP
 	if q.States == nil {
 		q.States = []outbox.State{outbox.StateReady, outbox.StateWaiting, outbox.StateDead}
 	}
-	tables := listing.Tables(q.States)
+	tables := listing.Tables(q.States, q.BoundTo)
 	at, err := listing.Parse(q.After, tables)
 	if err != nil {
 		return page, err

@@ -45,7 +45,7 @@ func (t *tx) walk(f *filter, at *listing.Place, until int64, limit int) (list []
 	list = make([]storedRow, 0, min(limit, 1000))
 	err = t.rows(query, args, func(rows *sql.Rows) error {
 		var r storedRow
-		err := rows.Scan(&r.seq, &r.generation, &r.topic, &r.key, &r.state, &r.holds, &r.attempts, &r.class, &r.text, &r.due, &r.since)
+		err := rows.Scan(&r.seq, &r.generation, &r.topic, &r.key, &r.state, &r.holds, &r.attempts, &r.class, &r.text, &r.due, &r.since, &r.destination)
 		list = append(list, r)
 		return err
 	})

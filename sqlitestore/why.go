@@ -38,9 +38,12 @@ func (t *tx) why(q outbox.WhyQuery) (w outbox.Why, err error) {
 	w = outbox.Why{Query: q, Pauses: f.pauses, LiveRelays: len(f.relays), Destinations: f.states()}
 	var m *message
 	if q.Key != "" {
-		m, err = t.head(q.Key, math.MaxInt64, f.mayHold)
+		m, err = t.first(q.Key, &f, &w)
 	} else {
 		m, err = t.message("state_by_id", q.ID.String())
+	}
+	if err == nil && m == nil && q.Key == "" {
+		w.Ended, err = t.ended(q.ID)
 	}
 	if err != nil || m == nil {
 		return w, err
@@ -55,20 +58,50 @@ func (t *tx) why(q outbox.WhyQuery) (w outbox.Why, err error) {
 	if w.Older, err = t.depth("before", aroundBound, m.key, m.seq); err != nil {
 		return w, err
 	}
-	head, err := t.head(m.key, m.seq, func(topic string) bool { return f.sharesOrder(topic, m.topic) })
+	var shared any // nil: nobody knows
+	destinations := f.destinationsOf(m.topic, m.destination)
+	if len(f.relays) > 0 {
+		shared = array(destinations)
+	}
+	head, err := t.head(m.key, m.seq, shared, func(topic string) bool { return f.sharesOrder(topic, m.topic, destinations) })
 	if head != nil {
 		w.Head = head.state(t, &f)
 	}
 	return w, err
 }
 
-// head is the first message that holds the key before a seq, among some topics; nil if there is none.
-func (t *tx) head(key string, before int64, in func(topic string) bool) (*message, error) {
+// first is the first message of a key that holds it, else the first one, whoever delivers it; nil: there is none. The dead ones that
+// do not hold the key are counted.
+func (t *tx) first(key string, f *fleet, w *outbox.Why) (m *message, err error) {
+	if w.Dead, err = t.depth("dead_of_key", aroundBound, key); err != nil {
+		return nil, err
+	}
+	if m, err = t.head(key, math.MaxInt64, f.names(), f.mayHold); err != nil || m != nil {
+		return m, err
+	}
+	return t.head(key, math.MaxInt64, nil, func(string) bool { return true })
+}
+
+// head is the first message that holds the key before a seq, among some topics, and of those that are bound among some
+// destinations, nil for all; nil if there is none.
+func (t *tx) head(key string, before int64, destinations any, in func(topic string) bool) (*message, error) {
 	topics, err := t.topicsWhere(in)
 	if err != nil {
 		return nil, err
 	}
-	return t.message("state_of_key", key, before, array(topics))
+	return t.message("state_of_key", key, before, array(topics), destinations)
+}
+
+// ended is how a message has ended the last time, if it is kept.
+func (t *tx) ended(id outbox.ID) (*outbox.MessageInfo, error) {
+	m := &outbox.MessageInfo{Message: outbox.Message{ID: id}}
+	var at int64
+	err := t.row("ended", []any{id.String()}, &m.Message.Topic, &m.State, &m.Destination, &m.Actor, &m.Text, &at)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	m.EndedAt = timeOf(at)
+	return m, err
 }
 
 // depth counts up to a bound; the query's last argument is a limit.
@@ -90,6 +123,7 @@ type message struct {
 	attempts, lapses        int
 	generation              int
 	published, due, at      int64
+	destination             string // that it is bound to
 	holder                  *holder
 }
 
@@ -107,7 +141,7 @@ func (t *tx) message(query string, args ...any) (*message, error) {
 	var id string
 	var held sql.NullString
 	err := t.row(query, args, &m.where, &m.seq, &id, &m.topic, &m.key, &m.holds, &m.attempts, &m.lapses, &m.generation, &m.class, &m.text,
-		&m.published, &m.due, &m.at, &held)
+		&m.published, &m.due, &m.at, &m.destination, &held)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -129,8 +163,8 @@ func (m *message) isLive() bool { return m.holder != nil && m.holder.Live != 0 }
 
 func (m *message) state(t *tx, f *fleet) *outbox.MessageState {
 	st := &outbox.MessageState{ID: m.id, Seq: m.seq, Topic: m.topic, Key: m.key, State: m.where, Attempts: m.attempts, Lapses: m.lapses,
-		Generation: m.generation, Class: m.class, Text: m.text, PublishedAt: timeOf(m.published), Holds: m.holds && f.mayHold(m.topic),
-		Destinations: f.destinations(m.topic)}
+		Generation: m.generation, Class: m.class, Text: m.text, PublishedAt: timeOf(m.published), Holds: m.holds && f.mayHoldAt(m.topic, m.destination),
+		Destination: m.destination, Destinations: f.destinationsOf(m.topic, m.destination)}
 	switch m.where {
 	case "waiting":
 		st.Due = duration(m.due - t.now)

@@ -44,6 +44,7 @@ func operatorCases() []Case {
 		{"Keys tells what holds a key", Prompt, keysTell},
 		{"Why leads from a message to what has to happen first", Prompt, whyLeads},
 		{"Why tells of a destination that no relay finds available", Prompt, whyOutage},
+		{"Why tells of a destination that no relay finds available also while a message waits for its next attempt", Prompt, whyOutageOfRetry},
 		{"Why tells of a pause, of nobody to deliver, and of what is not there", Prompt, whyElse},
 	}
 }

@@ -105,6 +105,33 @@ func whyOutage(e *env) {
 	ask("outbox status", 0, nil)
 }
 
+func whyOutageOfRetry(e *env) {
+	o, r := e.operator(), e.relay()
+	id := e.publish(msg("a", "k", "1"))[0].ID
+	d := r.takes("1")[0]
+	r.info.Lanes[0].Fault = &outbox.Fault{Reason: "it is away"}
+	r.beat()
+	tells := func(parts ...string) {
+		e.Helper()
+		w, err := o.Why(e.ctx, outbox.WhyQuery{ID: id})
+		e.must(err)
+		var text strings.Builder
+		for _, reason := range w.Reasons() {
+			text.WriteString(reason.Text + "; " + reason.Command + "\n")
+		}
+		for _, part := range append(parts, "is unavailable", "it is away") {
+			if !strings.Contains(text.String(), part) {
+				e.Errorf("nothing tells %q: %s", part, text.String())
+			}
+		}
+	}
+	tells("is held by relay", "its delivery is under way")
+	r.settled(retried(d, time.Hour))
+	tells("last error (error): it failed", "it waits for its time; outbox retry --id "+id.String())
+	o.retry(byKey("k"), 1)
+	tells("last error (error): it failed", "is due")
+}
+
 func whyElse(e *env) {
 	o := e.operator()
 	id := e.publish(msg("a", "", "1"))[0].ID

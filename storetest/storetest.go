@@ -38,7 +38,7 @@ func Cases() []Case {
 		publishCases(), dedupCases(), delayCases(), topicCases(), limitCases(),
 		leaseCases(), takeoverCases(), suspectCases(), tokenCases(), givenBackCases(),
 		settleCases(), ownSettleCases(), retryCases(), parkCases(), orderCases(), waitCases(), raceCases(), historyCases(), operatorCases(), operatorHeadCases(),
-		ifKept(archiveCases()), ifKept(purgeCases()), ifKept(replayCases()),
+		ifKept(archiveCases()), ifKept(purgeCases()), ifKept(replayCases()), ifKept(boundCases()),
 	)
 }
 
@@ -71,7 +71,7 @@ func NotApplicable(f Features) (names []string) {
 // lacks reports whether a case does not apply.
 func (f Features) lacks(name string) bool {
 	return f.OneWriter && slices.Contains(lateCommits, name) || !f.Notifications && slices.Contains(wakeUps, name) ||
-		!f.Archive && isAbout(name, archiveCases(), purgeCases(), replayCases())
+		!f.Archive && isAbout(name, archiveCases(), purgeCases(), replayCases(), boundCases())
 }
 
 func isAbout(name string, cases ...[]Case) bool {

@@ -29,6 +29,8 @@ type changeFlags struct {
 	reason, actor           string
 	rate                    int
 	wait, destination       string
+	bound                   string // the destination that the messages are bound to
+	byRoute                 bool
 	holding                 bool
 	verb, done              string                                   // "redrive", "redriven"
 	before                  func(context.Context, outboxStore) error // the first thing; may be nil
@@ -77,8 +79,8 @@ func (a *app) changeCommand(cmd *cobra.Command, f *changeFlags) *cobra.Command {
 // parse makes the change; what is wrong is told by the flag's name.
 func (f *changeFlags) parse() (c outbox.Change, err error) {
 	c = outbox.Change{DryRun: f.dryRun, Rate: f.rate, Continue: f.goOn, Actor: f.actor, Reason: f.reason, Holding: f.holding,
-		Destination: f.destination,
-		Filter:      outbox.Filter{Topic: f.topic, Key: f.key, Class: f.class, Text: f.text, All: f.all, Limit: f.limit}}
+		Destination: f.destination, ByRoute: f.byRoute,
+		Filter: outbox.Filter{Topic: f.topic, Key: f.key, Class: f.class, Text: f.text, BoundTo: f.bound, All: f.all, Limit: f.limit}}
 	if c.Actor == "" {
 		c.Actor = whoami()
 	}
@@ -123,7 +125,7 @@ func (f *changeFlags) parse() (c outbox.Change, err error) {
 func (f *changeFlags) filters() (given []string) {
 	for _, filter := range []struct{ flag, value string }{
 		{"id", strings.Join(f.ids, ",")}, {"state", strings.Join(f.states, ",")}, {"topic", f.topic}, {"key", f.key}, {"class", f.class},
-		{"error", f.text}, {"older-than", f.older}, {"newer-than", f.newer},
+		{"error", f.text}, {"destination", f.bound}, {"older-than", f.older}, {"newer-than", f.newer},
 	} {
 		if filter.value != "" {
 			given = append(given, "--"+filter.flag+" "+shellword.Quote(filter.value))
@@ -148,7 +150,7 @@ func (f *changeFlags) beside() []string {
 }
 
 func (f *changeFlags) isEmpty() bool {
-	return len(f.ids)+len(f.states) == 0 && f.topic+f.key+f.class+f.text+f.older+f.newer == ""
+	return len(f.ids)+len(f.states) == 0 && f.topic+f.key+f.class+f.text+f.bound+f.older+f.newer == ""
 }
 
 // whoami is who runs the program, as far as the system tells.
@@ -198,6 +200,11 @@ func (a *app) leftAlone(f *changeFlags, c outbox.Change, r outbox.ChangeReport) 
 		a.tell("%s dead and holding their key: left alone; add --holding, or see: %s", messages(r.Held), a.next("outbox keys"))
 	case f.verb == "replay" && r.NoPayload > 0:
 		return fmt.Errorf("%s cannot be replayed: kept without payload (archive.payload: false)", messages(r.NoPayload))
+	case f.verb == "redrive" && r.Held > 0 && !c.DryRun:
+		return fmt.Errorf("%s bound to a destination where no live relay would take them, and left alone: start one that has it, or add --destination and --by-route; see: %s",
+			messages(r.Held), a.next("outbox list --state dead"))
+	case f.verb == "retry" && r.Held > 0 && !c.DryRun:
+		return fmt.Errorf("%s held by live relays and left alone, on their way to where they are bound; see: %s", messages(r.Held), a.next("outbox relays"))
 	case f.verb == "replay" && r.Held > 0:
 		a.tell("%s under way already or dead: left alone", messages(r.Held))
 	case f.verb == "discard" && r.Held > 0 && !c.DryRun:
@@ -321,7 +328,9 @@ func (a *app) printReport(f *changeFlags, c outbox.Change, r outbox.ChangeReport
 		return a.printJSON(changeJSON{r.Operation, c.DryRun, r.Matched, c.DryRun && r.More, r.Changed, r.Held, r.NoPayload})
 	case r.Matched == 0:
 		a.tell("no message matches")
-	case c.DryRun && r.Held > 0 && f.verb == "discard":
+	case c.DryRun && r.Held > 0 && f.verb == "redrive":
+		a.printf("would be %s: %s, but for %s bound to a destination where no live relay would take them\n", f.done, matched(r), count(r.Held))
+	case c.DryRun && r.Held > 0 && (f.verb == "discard" || f.verb == "retry"):
 		a.printf("would be %s: %s, of which %s held by live relays\n", f.done, matched(r), count(r.Held))
 	case c.DryRun:
 		a.printf("would be %s: %s\n", f.done, matched(r))

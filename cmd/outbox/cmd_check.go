@@ -20,7 +20,8 @@ func (a *app) checkCommand() *cobra.Command {
 		Short: "Look for what is wrong or will go wrong",
 		Long: `Look for what is wrong or will go wrong: connection and server, a pooler, schema, privileges, a database that is a restored
 copy, sequence, the budget of connections, the archive's partitions, what holds vacuum back, notifications, what the WAL
-engine needs, live relays and what they tell, topics that nobody handles, destinations. Each finding comes with the line
+engine needs, live relays and what they tell, topics that nobody handles, messages that are bound to where nobody takes them,
+destinations. Each finding comes with the line
 that fixes it: a command to type, SQL to paste, which ends in a semicolon, or in words what to change. Nothing is changed.
 
 Exit codes: 0 nothing found, 2 configuration, 4 a finding.`,
@@ -71,6 +72,9 @@ func warningFindings(c *config, st *outbox.Status) (found []pgstore.Finding) {
 			found = append(found, pgstore.Finding{Check: "topics",
 				Text: fmt.Sprintf("%q has ready messages and no live relay handles it%s", t.Topic, text), Fix: fix})
 		}
+	}
+	for _, s := range st.Stranded {
+		found = append(found, pgstore.Finding{Check: "bound", Text: strandedText(&s), Fix: s.Release()})
 	}
 	for _, d := range st.MixedSettings() {
 		found = append(found, pgstore.Finding{Check: "settings", Text: mixedText(d), Fix: "outbox relays"})

@@ -24,6 +24,7 @@ all, it was delivered.
   outbox discard --id 019545c8-4c35-7000-8000-000000000001 --reason 'order 7 was deleted' --wait 30s`,
 	}, f)
 	f.addStates(cmd, "ready, waiting, dead")
+	f.addBound(cmd)
 	cmd.Flags().StringVar(&f.wait, "wait", "", "wait for so `long` for relays that hold such messages, such as 30s")
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -23,7 +23,8 @@ func (a *app) listCommand() *cobra.Command {
 		Short: "List messages",
 		Long: `List messages: ready, waiting and dead ones, or those in the states that --state names; what has ended (delivered, dropped, expired,
 discarded) is there if it is kept. In publish order, state by state. --after goes on where a page has ended; a page also ends where it has
-looked at 100,000 messages, so it answers soon however many there are. Payloads are not read unless --payload is given.
+looked at 100,000 messages, so it answers soon however many there are. Payloads are not read unless --payload is given. DESTINATION is
+where a replay has bound a message to, and where one went that has ended; the others go by route.
 
 Ages count from a dead message's death, from the end of one that has ended, and from the publishing of any other.
 
@@ -38,6 +39,7 @@ Exit codes: 0 there are messages, 1 failed, 2 usage, 3 no message matches.`,
 	flags.StringVar(&q.Key, "key", "", "messages of this `key`")
 	flags.StringVar(&q.Class, "class", "", "messages whose last error is of this `class`, such as timeout")
 	flags.StringVar(&q.Text, "error", "", "messages whose last error has this `text` in it")
+	flags.StringVar(&q.BoundTo, "destination", "", "messages that a replay has bound to the destination of this `name`, and those that have ended and went there")
 	flags.StringVar(&older, "older-than", "", "messages that are older than this `duration`, such as 90m or 2d")
 	flags.StringVar(&newer, "newer-than", "", "messages that are newer than this `duration`")
 	flags.Int64Var(&q.Limit, "limit", 100, "at most this `many` messages, up to 1000")
@@ -192,14 +194,14 @@ func (a *app) printPage(page *outbox.ListPage, payload bool) error {
 }
 
 func messageRows(list []outbox.MessageInfo) [][]string {
-	rows := [][]string{{"STATE", "ID", "TOPIC", "KEY", "ATTEMPTS", "PUBLISHED", "DUE OR ENDED", "ERROR"}}
+	rows := [][]string{{"STATE", "ID", "TOPIC", "KEY", "DESTINATION", "ATTEMPTS", "PUBLISHED", "DUE OR ENDED", "ERROR"}}
 	for _, m := range list {
 		at := m.EndedAt
 		if at.IsZero() {
 			at = m.AvailableAt
 		}
-		rows = append(rows, []string{stateOf(&m), m.Message.ID.String(), m.Message.Topic, shorten(m.Message.Key, 40), strconv.Itoa(m.Attempts),
-			when(m.PublishedAt), when(at), shorten(m.Text, 60)})
+		rows = append(rows, []string{stateOf(&m), m.Message.ID.String(), m.Message.Topic, shorten(m.Message.Key, 40), m.Destination,
+			strconv.Itoa(m.Attempts), when(m.PublishedAt), when(at), shorten(m.Text, 60)})
 	}
 	return rows
 }

@@ -55,6 +55,9 @@ func (a *app) replayCommand() *cobra.Command {
 			return failf(exitUsage, "--destination %s: no live relay has it, and nobody would take the messages; theirs are: %s. Start one that has it first, or correct the name",
 				f.destination, strings.Join(names, ", "))
 		}
+		if isUntaken(ctx, store, f.destination, f.topic) {
+			return failf(exitUsage, "--topic %s: no live relay delivers it to %s, and nobody would take the messages. Add it to the routes of that destination first", f.topic, f.destination)
+		}
 		return nil
 	}
 	cmd := a.changeCommand(&cobra.Command{

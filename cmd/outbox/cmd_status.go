@@ -65,6 +65,9 @@ func warnings(st *outbox.Status) []warning {
 			list = append(list, warning{fmt.Sprintf("topic %q: %s%s ready, no live relay handles it", t.Topic, count(t.Messages), more), "outbox relays"})
 		}
 	}
+	for _, s := range st.Stranded {
+		list = append(list, warning{strandedText(&s), s.Release()})
+	}
 	for _, d := range st.MixedSettings() {
 		list = append(list, warning{mixedText(d), "outbox relays"})
 	}
@@ -232,6 +235,7 @@ type statusJSON struct {
 	RelaysLive            int               `json:"relays_live"`
 	Relays                []relayJSON       `json:"relays"`
 	Unhandled             []unhandledJSON   `json:"unhandled"`
+	Stranded              []strandedJSON    `json:"stranded"`
 	Warnings              []warning         `json:"warnings"`
 }
 
@@ -261,10 +265,17 @@ type unhandledJSON struct {
 	AtLeast  bool   `json:"at_least,omitempty"`
 }
 
+type strandedJSON struct {
+	Destination string `json:"destination"`
+	Topic       string `json:"topic,omitempty"` // empty: no live relay has the destination
+	Messages    int64  `json:"messages"`
+	AtLeast     bool   `json:"at_least,omitempty"`
+}
+
 func newStatus(st *outbox.Status) statusJSON {
 	j := statusJSON{st.Database, st.Schema, st.SchemaVersion, utc(st.At), newDepth(st.Ready), st.InFlight, newDepth(st.Retrying),
 		newDepth(st.Scheduled), newDepth(st.Dead), st.DeadLastHour, round(st.OldestEligible), st.InPerSecond, st.OutPerSecond,
-		round(st.EmptyIn()), newDepth(st.HeldKeys), round(st.HeldLongest), newPauses(st.Pauses), []destinationJSON{}, st.LiveRelays(), []relayJSON{}, []unhandledJSON{}, warnings(st)}
+		round(st.EmptyIn()), newDepth(st.HeldKeys), round(st.HeldLongest), newPauses(st.Pauses), []destinationJSON{}, st.LiveRelays(), []relayJSON{}, []unhandledJSON{}, []strandedJSON{}, warnings(st)}
 	for _, d := range st.Destinations {
 		j.Destinations = append(j.Destinations, newDestination(d))
 	}
@@ -273,6 +284,9 @@ func newStatus(st *outbox.Status) statusJSON {
 	}
 	for _, t := range st.Unhandled {
 		j.Unhandled = append(j.Unhandled, unhandledJSON(t))
+	}
+	for _, s := range st.Stranded {
+		j.Stranded = append(j.Stranded, strandedJSON{s.Destination, s.Topic, s.Messages.Messages, s.Messages.AtLeast})
 	}
 	return j
 }

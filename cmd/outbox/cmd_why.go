@@ -17,9 +17,10 @@ func (a *app) whyCommand() *cobra.Command {
 		Use:   "why ID | --key KEY",
 		Short: "Explain why a message or a key is not delivered",
 		Long: `Explain why a message, or the first message of a key, is not delivered: where it is, what is before it in its key, what keeps
-that, and the command that releases it.
+that, and the command that releases it. Of one that has ended and is kept it tells how; of a key also how many of its messages are dead
+without holding it.
 
-Exit codes: 0 explained, 1 failed, 2 usage, 3 there is no such message: it was delivered or discarded, or never published.`,
+Exit codes: 0 explained, 1 failed, 2 usage, 3 there is no such message: it was delivered or discarded and not kept, or never published.`,
 		Example: `  outbox why 019545c8-4c35-7000-8000-000000000001
   outbox why --key order-7 --json | jq -r '.reasons[-1].next'`,
 		Args: cobra.MaximumNArgs(1),
@@ -62,21 +63,31 @@ func (a *app) printWhy(w *outbox.Why) error {
 		if err := a.printJSON(j); err != nil {
 			return err
 		}
-	} else if w.Message != nil {
-		for _, r := range reasons {
-			a.printf("%s\n", a.complete(reasonLine(r)))
-		}
-		if n := w.Younger; n.Messages > 0 && w.Query.Key != "" {
-			a.printf("%s of the key are ready behind it\n", depth(n))
-		}
+	} else if w.IsExplained() {
+		a.printReasons(w, reasons)
 	}
 	switch {
-	case w.Message != nil:
+	case w.IsExplained():
 		return nil
 	case a.json:
 		return silently(exitNothing)
 	}
 	return &failure{exitNothing, errors.New(reasons[0].Text)}
+}
+
+func (a *app) printReasons(w *outbox.Why, reasons []outbox.Reason) {
+	for _, r := range reasons {
+		a.printf("%s\n", a.complete(reasonLine(r)))
+	}
+	if w.Message == nil || w.Query.Key == "" {
+		return
+	}
+	if n := w.Younger; n.Messages > 0 {
+		a.printf("%s of the key are ready behind it\n", depth(n))
+	}
+	if n := w.Dead; n.Messages > 0 {
+		a.printf("%s\n", a.complete(fmt.Sprintf("%s of the key are dead and do not hold it  → %s", depth(n), w.ReleaseDead())))
+	}
 }
 
 func reasonLine(r outbox.Reason) string {
@@ -91,6 +102,8 @@ type whyJSON struct {
 	Head       *messageStateJSON `json:"head,omitempty"`
 	Older      *depthJSON        `json:"older,omitempty"`
 	Younger    *depthJSON        `json:"younger,omitempty"`
+	Dead       *depthJSON        `json:"dead,omitempty"` // of the key that was asked for, without holding it
+	Ended      *endedJSON        `json:"ended,omitempty"`
 	Pauses     []pauseJSON       `json:"pauses"`
 	RelaysLive int               `json:"relays_live"`
 	Reasons    []reasonJSON      `json:"reasons"`
@@ -111,8 +124,20 @@ type messageStateJSON struct {
 	DueSeconds   *float64   `json:"due_seconds,omitempty"`
 	DeadSeconds  *float64   `json:"dead_seconds,omitempty"`
 	Holds        bool       `json:"holds"`
+	Destination  string     `json:"destination,omitempty"` // that it is bound to
 	Claim        *claimJSON `json:"claim,omitempty"`
 	Destinations []string   `json:"destinations"`
+}
+
+// endedJSON is how a message has ended that is kept.
+type endedJSON struct {
+	ID          string    `json:"id"`
+	Topic       string    `json:"topic"`
+	State       string    `json:"state"`
+	Destination string    `json:"destination,omitempty"`
+	Actor       string    `json:"actor,omitempty"`
+	Detail      string    `json:"detail,omitempty"`
+	EndedAt     time.Time `json:"ended_at"`
 }
 
 type claimJSON struct {
@@ -134,6 +159,13 @@ func newWhy(w *outbox.Why, reasons []outbox.Reason) whyJSON {
 		older, younger := newDepth(w.Older), newDepth(w.Younger)
 		j.Older, j.Younger = &older, &younger
 	}
+	if w.Query.Key != "" {
+		dead := newDepth(w.Dead)
+		j.Dead = &dead
+	}
+	if e := w.Ended; e != nil {
+		j.Ended = &endedJSON{e.Message.ID.String(), e.Message.Topic, string(e.State), e.Destination, e.Actor, e.Text, utc(e.EndedAt)}
+	}
 	for _, r := range reasons {
 		j.Reasons = append(j.Reasons, reasonJSON{r.Text, r.Command})
 	}
@@ -145,7 +177,7 @@ func newMessageState(m *outbox.MessageState) *messageStateJSON {
 		return nil
 	}
 	j := &messageStateJSON{ID: m.ID.String(), Seq: m.Seq, Topic: m.Topic, Key: m.Key, State: m.State, Attempts: m.Attempts, Lapses: m.Lapses, Generation: m.Generation,
-		ErrorClass: m.Class, LastError: m.Text, PublishedAt: utc(m.PublishedAt), Holds: m.Holds, Destinations: append([]string{}, m.Destinations...)}
+		ErrorClass: m.Class, LastError: m.Text, PublishedAt: utc(m.PublishedAt), Holds: m.Holds, Destination: m.Destination, Destinations: append([]string{}, m.Destinations...)}
 	switch m.State {
 	case "waiting":
 		due := round(m.Due)

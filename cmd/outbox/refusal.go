@@ -15,7 +15,7 @@ type naming func(field string) string
 
 // flagNames are the flags of a command: --older-than for OlderThan.
 func flagNames(cmd *cobra.Command) naming {
-	differ := map[string]string{"IDs": "id", "States": "state", "Topics": "topic", "Text": "error", "Headers": "header", "target version": "target"}
+	differ := map[string]string{"IDs": "id", "States": "state", "Topics": "topic", "Text": "error", "BoundTo": "destination", "Headers": "header", "target version": "target"}
 	return func(field string) string {
 		name, ok := differ[field]
 		if !ok {

@@ -27,9 +27,13 @@ var tables = []struct {
 	{"archive", []outbox.State{outbox.StateDelivered, outbox.StateDropped, outbox.StateExpired, outbox.StateDiscarded}},
 }
 
-// Tables are those of these states.
-func Tables(states []outbox.State) (names []string) {
+// Tables are those of these states, as far as they may have messages that are bound to a destination: ready ones are bound to
+// none. Empty: bound or not.
+func Tables(states []outbox.State, boundTo string) (names []string) {
 	for _, t := range tables {
+		if boundTo != "" && t.name == "message" {
+			continue
+		}
 		if slices.ContainsFunc(t.states, func(s outbox.State) bool { return slices.Contains(states, s) }) {
 			names = append(names, t.name)
 		}

@@ -9,10 +9,10 @@ import (
 )
 
 func TestTables(t *testing.T) {
-	if got := Tables(outbox.States()); !slices.Equal(got, []string{"message", "waiting", "dead", "archive"}) {
+	if got := Tables(outbox.States(), ""); !slices.Equal(got, []string{"message", "waiting", "dead", "archive"}) {
 		t.Errorf("all states are in %q", got)
 	}
-	if got := Tables([]outbox.State{outbox.StateDiscarded, outbox.StateReady}); !slices.Equal(got, []string{"message", "archive"}) {
+	if got := Tables([]outbox.State{outbox.StateDiscarded, outbox.StateReady}, ""); !slices.Equal(got, []string{"message", "archive"}) {
 		t.Errorf("two states are in %q", got)
 	}
 }

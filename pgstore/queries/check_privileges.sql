@@ -28,7 +28,7 @@ from (
         'publish', 'publish_json', 'publish_row', 'new_id', 'take_dedup_key', 'with_content_type', 'check_times', 'lock_keys',
         'settle_tx', 'set_notify', 'redrive', 'retry', 'replay', 'discard', 'discard_held', 'purge', 'pause', 'resume', 'check_pause',
         'operations', 'change', 'change_filter', 'change_page', 'change_counts', 'change_tables', 'look_at_rows', 'redrive_rows',
-        'retry_rows', 'replay_rows', 'discard_rows', 'purge_partition', 'purge_rows', 'end_discarded', 'move_from_default', 'wake_relays')
+        'untaken_rows', 'retry_rows', 'reroute_rows', 'unheld_rows', 'replay_rows', 'discard_rows', 'purge_partition', 'purge_rows', 'end_discarded', 'move_from_default', 'wake_relays')
 ) p
 where not p.granted
 order by 1

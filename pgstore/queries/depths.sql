@@ -4,24 +4,25 @@ with held as materialized (
     select u.seq from outbox.claim c cross join lateral unnest(c.seqs) u(seq) where c.relay is not null
 ), found as materialized (
     select (select true from outbox.message m where m.seq = h.seq limit 1) as ready,
-           (select w.attempts > 0 or w.generation > 0 from outbox.waiting w where w.seq = h.seq limit 1) as failed
+           (select w.attempts > 0 from outbox.waiting w where w.seq = h.seq limit 1) as failed
     from held h
 ), held_counts as (
     select count(*) filter (where ready) as ready, count(*) filter (where failed) as retrying,
-           count(*) filter (where not failed) as scheduled
+           count(*) filter (where not failed) as due
     from found
 ), ready as (
     select count(*) as n from (select from outbox.message limit 100001) m
 ), waiting as (
-    select count(*) filter (where w.attempts > 0 or w.generation > 0) as retrying,
-           count(*) filter (where w.attempts = 0 and w.generation = 0) as scheduled
-    from (select w.attempts, w.generation from outbox.waiting w limit 100001) w
+    -- What never failed and is due is ready: it was scheduled, redriven, replayed or given back.
+    select count(*) as n, count(*) filter (where w.attempts > 0) as retrying,
+           count(*) filter (where w.attempts = 0 and w.available_at <= t.now) as due
+    from (select w.attempts, w.available_at from outbox.waiting w limit 100001) w, (select clock_timestamp() as now) t
 ), dead as (
     select count(*) as n, count(*) filter (where d.died_at > clock_timestamp() - interval '1 hour') as last_hour
     from (select died_at from outbox.dead limit 100001) d
 )
-select r.n, greatest(r.n - h.ready, 0), h.ready + h.retrying + h.scheduled,
-       w.retrying + w.scheduled, greatest(w.retrying - h.retrying, 0), greatest(w.scheduled - h.scheduled, 0),
+select r.n, greatest(r.n - h.ready, 0), h.ready + h.retrying + h.due,
+       w.n, greatest(w.due - h.due, 0), greatest(w.retrying - h.retrying, 0), w.n - w.retrying - w.due,
        d.n, d.last_hour,
        -- The running count of the statistics, for more.
        pg_stat_get_live_tuples('outbox.message'::regclass) - h.ready,

@@ -1,7 +1,7 @@
 -- What holds keys: messages that failed or are dead and hold them, messages in a relay's hands for longer than five
 -- seconds or in nobody's, and the first messages of paused topics among the oldest 10,000. Each source is read up to a
 -- bound and gives the keys that it holds longest; per key the oldest message counts that is delivered in order: others of
--- the key hold nothing.
+-- the key hold nothing, nor do those that are bound to a destination which no live relay has.
 with lanes as materialized (
     select l.key as destination, l.value ->> 'take' as take, l.value ->> 'free' as free
     from outbox.relay r cross join lateral jsonb_each(r.destinations) l
@@ -21,9 +21,13 @@ with lanes as materialized (
           limit 100000) h
 ), waits as materialized (
     select w.key, w.seq, w.topic, coalesce(w.first_failed_at, w.failed_at, w.published_at) as since
-    from outbox.waiting w where w.key is not null and w.holds order by w.key, w.seq limit 100000
+    from outbox.waiting w
+    where w.key is not null and w.holds and (w.destination is null or not exists (select from lanes) or w.destination in (select l.destination from lanes l))
+    order by w.key, w.seq limit 100000
 ), parked as materialized (
-    select d.key, d.seq, d.topic, d.died_at as since from outbox.dead d where d.holds order by d.key, d.seq limit 100000
+    select d.key, d.seq, d.topic, d.died_at as since from outbox.dead d
+    where d.holds and (d.destination is null or not exists (select from lanes) or d.destination in (select l.destination from lanes l))
+    order by d.key, d.seq limit 100000
 ), front as materialized (
     select m.key, m.seq, m.topic from outbox.message m where exists (select from paused) order by m.seq limit 10000
 ), ordered as materialized (
@@ -65,9 +69,13 @@ with lanes as materialized (
     -- The sources are cut: what is older in another table is looked for.
     select s.key, least(s.seq,
                (select w.seq from outbox.waiting w
-                where w.key = s.key and w.holds and w.topic in (select o.topic from ordered o) order by w.seq limit 1),
+                where w.key = s.key and w.holds and w.topic in (select o.topic from ordered o)
+                  and (w.destination is null or not exists (select from lanes) or w.destination in (select l.destination from lanes l))
+                order by w.seq limit 1),
                (select d.seq from outbox.dead d
-                where d.key = s.key and d.holds and d.topic in (select o.topic from ordered o) order by d.seq limit 1)) as seq
+                where d.key = s.key and d.holds and d.topic in (select o.topic from ordered o)
+                  and (d.destination is null or not exists (select from lanes) or d.destination in (select l.destination from lanes l))
+                order by d.seq limit 1)) as seq
     from (select s.key, min(s.seq) as seq from source s group by s.key) s
 ), found as materialized (
     select f.key, x.*,
@@ -83,15 +91,15 @@ with lanes as materialized (
     from first f
     cross join lateral (
         select m.seq, m.id, m.topic, 0 as attempts, '' as class, '' as text, null::timestamptz as available_at,
-               m.published_at as since, 0 as suspicion, false as dead
+               m.published_at as since, 0 as suspicion, false as dead, null::text as bound
         from outbox.message m where m.seq = f.seq
         union all
         select w.seq, w.id, w.topic, w.attempts, coalesce(w.error_class, ''), coalesce(w.last_error, ''), w.available_at,
-               coalesce(w.first_failed_at, w.failed_at, w.published_at), w.lapses, false
+               coalesce(w.first_failed_at, w.failed_at, w.published_at), w.lapses, false, w.destination
         from outbox.waiting w where w.seq = f.seq
         union all
         select d.seq, d.id, d.topic, d.attempts, coalesce(d.error_class, ''), coalesce(d.last_error, ''), null,
-               d.died_at, d.lapses, true
+               d.died_at, d.lapses, true, d.destination
         from outbox.dead d where d.seq = f.seq
         limit 1
     ) x
@@ -101,7 +109,8 @@ with lanes as materialized (
     ) r on true
     -- A topic that is delivered without order, or by nobody, holds nothing.
     where not exists (select from lanes)
-       or exists (select from lanes l where x.topic ~ l.take and (l.free is null or x.topic !~ l.free))
+       or exists (select from lanes l
+                  where x.topic ~ l.take and (l.free is null or x.topic !~ l.free) and (x.bound is null or x.bound = l.destination))
     order by coalesce(h.claimed_at, x.since)
     limit $1
 )

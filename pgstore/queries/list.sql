@@ -2,12 +2,13 @@
 -- $5. In the message table a key is read in its index; "between", because with an equality the planner may walk the
 -- primary key. The last row says how far this has come; its seq is null at the end.
 with page as materialized (
-    (select s.seq, s.generation, s.topic, s.key, s.state, s.error_class, s.last_error, coalesce(s.ended_at, s.published_at) as at
+    (select s.seq, s.generation, s.topic, s.key, s.state, s.error_class, s.last_error, coalesce(s.ended_at, s.published_at) as at,
+            s.destination
      from outbox.stored s
      where s.place = $1::text and s.seq >= $2 and (s.seq, s.generation) > ($2, $3) and ($1 <> 'message' or $7::text is null)
      order by s.seq, s.generation limit $4)
     union all
-    (select m.seq, 0, m.topic, m.key, 'ready', null, null, m.published_at
+    (select m.seq, 0, m.topic, m.key, 'ready', null, null, m.published_at, null
      from outbox.message m
      where $1 = 'message' and m.key between $7 and $7 and m.seq > $2
      order by m.key, m.seq limit $4)
@@ -21,6 +22,7 @@ with page as materialized (
       and ($10::interval is null or p.at <= clock_timestamp() - $10)
       and ($11::interval is null or p.at > clock_timestamp() - $11)
       and p.state = any ($12::text[])
+      and ($14::text is null or p.destination = $14)
     limit $5
 ), reached as (
     (select f.seq, f.generation from found f where (select count(*) from found) = $5 order by f.seq desc, f.generation desc limit 1)

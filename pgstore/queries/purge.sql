@@ -1,6 +1,4 @@
--- $8: what has no other filter means everything there is to purge.
 select c.operation_id, c.matched, c.changed, c.held, 0::bigint, c.more
 from outbox.purge(ids => $1, topic => $2, key => $3, error_class => $4, error_text => $5, older_than => $6,
-    newer_than => $7, max_messages => $9, actor => $10, reason => $11, dry_run => $12, rate => $13, batch => $14,
-    operation => $15, states => coalesce($16::text[], '{delivered,dropped,expired,discarded,dead}'), holding => $17) c
-where $8::boolean is not null
+    newer_than => $7, everything => $8, max_messages => $9, actor => $10, reason => $11, dry_run => $12, rate => $13, batch => $14,
+    operation => $15, states => $16, holding => $17) c

@@ -35,12 +35,16 @@ with held as materialized (
 ), counts as (
     select count(*) filter (where not f.held) as ready, count(*) filter (where f.held) as held from front f
 ), waiting as (
-    select count(*) as n, count(*) filter (where w.attempts > 0 or w.generation > 0) as retrying
-    from (select w.attempts, w.generation from outbox.waiting w limit $1::bigint + 1) w
+    -- What never failed and is due is ready: it was scheduled, redriven, replayed or given back.
+    select count(*) as n, count(*) filter (where h.seq is null and w.attempts > 0) as retrying,
+           count(*) filter (where h.seq is null and w.attempts = 0 and w.available_at <= (select clock_timestamp())) as due,
+           count(*) filter (where h.seq is not null) as held
+    from (select w.seq, w.attempts, w.available_at from outbox.waiting w limit $1::bigint + 1) w
+    left join held h on h.seq = w.seq
 ), dead as (
     select count(*) as n from (select from outbox.dead limit $1::bigint + 1) d
 )
-select c.ready, (select count(*) from held), w.n, w.retrying, d.n,
+select c.ready, (select count(*) from held), w.n, w.due, w.retrying, w.n - w.due - w.retrying - w.held, d.n,
        pg_stat_get_live_tuples('outbox.message'::regclass) - c.held,
        pg_stat_get_live_tuples('outbox.waiting'::regclass), pg_stat_get_live_tuples('outbox.dead'::regclass),
        -- Not below zero: the clock may have been put back.

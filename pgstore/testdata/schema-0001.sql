@@ -1,5 +1,5 @@
 -- made by go test ./pgstore -run TestRecordedSchema -record-schema
--- migrations: 43044ceb0129269a69139afaaa8f48cfb6803460e1d2c5ecab1447538993d970
+-- migrations: fd0e40341e497114cfc3935ffda175ef65445d53292646cbf3d78977913e3203
 --
 -- PostgreSQL database dump
 --
@@ -413,8 +413,13 @@ begin
     end if;
     matched := matched + cardinality(v_seqs) + coalesce(v_purged, 0);
     case p_verb
-        when 'redrive' then v_n := "outbox".redrive_rows(v_seqs);
-        when 'retry' then v_n := "outbox".retry_rows(v_seqs);
+        when 'redrive' then select r.changed, r.held into v_n, v_left from "outbox".redrive_rows(v_seqs, o.filter) r;
+        when 'retry' then
+            if o.filter ? 'by_route' then
+                select r.changed, r.held into v_n, v_left from "outbox".reroute_rows(v_seqs, o.filter) r;
+            else
+                v_n := "outbox".retry_rows(v_seqs);
+            end if;
         when 'replay' then select r.changed, r.held, r.bare into v_n, v_left, v_bare from "outbox".replay_rows(v_seqs, o.filter, false) r;
         when 'purge' then
             select r.changed + coalesce(v_purged, 0), r.held into v_n, v_left from "outbox".purge_rows(v_table, v_seqs, o.filter) r;
@@ -478,17 +483,17 @@ COMMENT ON FUNCTION outbox.change_counts(p_counts jsonb, OUT matched bigint, OUT
 
 
 --
--- Name: change_filter(uuid[], text, text, text, text, interval, interval, boolean, bigint, text[]); Type: FUNCTION; Schema: outbox; Owner: -
+-- Name: change_filter(uuid[], text, text, text, text, interval, interval, boolean, bigint, text[], text, boolean); Type: FUNCTION; Schema: outbox; Owner: -
 --
 
-CREATE FUNCTION outbox.change_filter(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, states text[] DEFAULT NULL::text[]) RETURNS jsonb
+CREATE FUNCTION outbox.change_filter(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, states text[] DEFAULT NULL::text[], destination text DEFAULT NULL::text, by_route boolean DEFAULT false) RETURNS jsonb
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 declare
     filter jsonb := jsonb_strip_nulls(jsonb_build_object(
         'ids', to_jsonb(ids), 'topic', topic, 'key', key, 'class', error_class, 'text', error_text,
-        'states', to_jsonb(states), 'before', clock_timestamp() - older_than, 'after', clock_timestamp() - newer_than));
+        'states', to_jsonb(states), 'destination', destination, 'before', clock_timestamp() - older_than, 'after', clock_timestamp() - newer_than));
 begin
     if filter = '{}' and not coalesce(everything, false) then
         raise invalid_parameter_value using message = 'no filter: give one, or everything => true';
@@ -504,6 +509,15 @@ begin
     end if;
     if states = '{}' then
         raise invalid_parameter_value using message = 'states: must not be empty; null is no filter';
+    end if;
+    if destination !~ '^[a-z0-9_-]{1,64}$' then
+        raise invalid_parameter_value using message = format('destination %L: must be 1 to 64 of the characters a-z 0-9 _ -', destination);
+    end if;
+    if destination is not null and states <@ '{ready}' then
+        raise invalid_parameter_value using message = 'destination: ready messages are bound to none';
+    end if;
+    if by_route and destination is null then
+        raise invalid_parameter_value using message = 'by_route: needs the destination that the messages are bound to';
     end if;
     if older_than < interval '0' or newer_than < interval '0' then
         raise invalid_parameter_value using message = 'an age must not be negative';
@@ -524,16 +538,19 @@ begin
     if max_messages is not null then
         filter := filter || jsonb_build_object('limit', max_messages);
     end if;
+    if by_route then
+        filter := filter || '{"by_route": true}';
+    end if;
     return filter;
 end
 $_$;
 
 
 --
--- Name: FUNCTION change_filter(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, states text[]); Type: COMMENT; Schema: outbox; Owner: -
+-- Name: FUNCTION change_filter(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, states text[], destination text, by_route boolean); Type: COMMENT; Schema: outbox; Owner: -
 --
 
-COMMENT ON FUNCTION outbox.change_filter(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, states text[]) IS 'Internal: the filter of an operation.';
+COMMENT ON FUNCTION outbox.change_filter(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, states text[], destination text, by_route boolean) IS 'Internal: the filter of an operation.';
 
 
 --
@@ -550,7 +567,7 @@ begin
     execute format($query$
         with page as materialized (
             select t.* from (
-                select t.seq, t.topic, t.key, %s as class, %s as text, %s as at, %s as outcome, %s as open
+                select t.seq, t.topic, t.key, %s as class, %s as text, %s as at, %s as outcome, %s as destination, %s as open
                 from %s t
                 where t.seq > $1 and t.seq <= $2 %s %s %s
                 order by %s t.seq
@@ -567,6 +584,7 @@ begin
               and ($9 is null or p.at <= $9)
               and ($10 is null or p.at > $10)
               and ($12 is null or p.outcome = any ($12))
+              and ($13 is null or p.destination = $13)
             limit $4
         )
         select (select coalesce(array_agg(distinct f.seq), '{}') from found f),
@@ -576,8 +594,9 @@ begin
         case when v_failed then 't.last_error' when p_table = 'archive' then 't.detail' else 'null::text' end,
         case p_table when 'dead' then 't.died_at' when 'archive' then 't.ended_at' else 't.published_at' end,
         case when p_table = 'archive' then 't.outcome' else 'null::text' end,
-        -- A scheduled message keeps its time unless it is named.
-        case when p_verb = 'retry' then 't.available_at > clock_timestamp() and (t.attempts > 0 or $11 is not null)' else 'true' end,
+        case when v_failed then 't.destination' else 'null::text' end,
+        -- A scheduled message keeps its time unless it is named. One that gets another destination may be due long since.
+        case when p_verb = 'retry' and not p_filter ? 'by_route' then 't.available_at > clock_timestamp() and (t.attempts > 0 or $11 is not null)' else 'true' end,
         case p_table when 'message' then '"outbox".message' when 'waiting' then '"outbox".waiting' when 'dead' then '"outbox".dead' when 'archive' then '"outbox".archive' end,
         case when p_filter ? 'seqs' then 'and t.seq = any ($11)' end,
         -- Leaves partitions out.
@@ -593,7 +612,8 @@ begin
         p_filter ->> 'key', p_filter ->> 'class', p_filter ->> 'text',
         (p_filter ->> 'before')::timestamptz, (p_filter ->> 'after')::timestamptz,
         case when p_filter ? 'seqs' then array(select s.value::bigint from jsonb_array_elements_text(p_filter -> 'seqs') s(value)) end,
-        case when p_table = 'archive' then array(select s.value from jsonb_array_elements_text(p_filter -> 'states') s(value)) end;
+        case when p_table = 'archive' then array(select s.value from jsonb_array_elements_text(p_filter -> 'states') s(value)) end,
+        case when v_failed then p_filter ->> 'destination' end;
 end
 $_$;
 
@@ -620,6 +640,7 @@ CREATE FUNCTION outbox.change_tables(p_verb text, p_filter jsonb) RETURNS text[]
                  (5, 'dead', 'discard redrive purge', '["dead"]')) t(n, name, verbs, states)
     where p_verb = any (string_to_array(t.verbs, ' '))
       and (not p_filter ? 'states' or exists (select from jsonb_array_elements_text(t.states) s(value) where p_filter -> 'states' ? s.value))
+      and not (t.name = 'message' and p_filter ? 'destination') -- ready messages are bound to none
 $$;
 
 
@@ -725,15 +746,16 @@ begin
     -- Listed seqs are candidates only here: the locked row's list is the newest, the snapshot's may hold
     -- seqs that were settled since.
     back as materialized (
-        select l.id as claim, l.lapses, s.seq, m.topic, m.bytes, m.scheduled, m.topic ~ v_take as mine,
+        select l.id as claim, l.lapses, s.seq, m.topic, m.bytes, m.scheduled,
+               m.topic ~ v_take and (m.destination is null or m.destination = p_destination) as mine,
                case when m.topic ~ v_free then null else m.key end as key
         from lost l
         cross join lateral unnest(l.seqs) s(seq)
         cross join lateral (
-            select m.key, m.topic, octet_length(m.payload) as bytes, false as scheduled
+            select m.key, m.topic, octet_length(m.payload) as bytes, false as scheduled, null::text as destination
             from "outbox".message m where m.seq = s.seq
             union all
-            select w.key, w.topic, octet_length(w.payload), not w.holds
+            select w.key, w.topic, octet_length(w.payload), not w.holds, w.destination
             from "outbox".waiting w where w.seq = s.seq
             limit 1
         ) m
@@ -1526,10 +1548,10 @@ CREATE FUNCTION outbox.claim_lock() RETURNS void
 
 
 --
--- Name: discard(uuid[], text, text, text, text, interval, interval, boolean, bigint, text, text, boolean, integer, integer, bigint, text[]); Type: FUNCTION; Schema: outbox; Owner: -
+-- Name: discard(uuid[], text, text, text, text, interval, interval, boolean, bigint, text, text, boolean, integer, integer, bigint, text[], text); Type: FUNCTION; Schema: outbox; Owner: -
 --
 
-CREATE FUNCTION outbox.discard(ids uuid[] DEFAULT NULL::uuid[], topic text DEFAULT NULL::text, key text DEFAULT NULL::text, error_class text DEFAULT NULL::text, error_text text DEFAULT NULL::text, older_than interval DEFAULT NULL::interval, newer_than interval DEFAULT NULL::interval, everything boolean DEFAULT false, max_messages bigint DEFAULT NULL::bigint, actor text DEFAULT NULL::text, reason text DEFAULT NULL::text, dry_run boolean DEFAULT false, rate integer DEFAULT NULL::integer, batch integer DEFAULT 500, operation bigint DEFAULT NULL::bigint, states text[] DEFAULT NULL::text[], OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean) RETURNS record
+CREATE FUNCTION outbox.discard(ids uuid[] DEFAULT NULL::uuid[], topic text DEFAULT NULL::text, key text DEFAULT NULL::text, error_class text DEFAULT NULL::text, error_text text DEFAULT NULL::text, older_than interval DEFAULT NULL::interval, newer_than interval DEFAULT NULL::interval, everything boolean DEFAULT false, max_messages bigint DEFAULT NULL::bigint, actor text DEFAULT NULL::text, reason text DEFAULT NULL::text, dry_run boolean DEFAULT false, rate integer DEFAULT NULL::integer, batch integer DEFAULT 500, operation bigint DEFAULT NULL::bigint, states text[] DEFAULT NULL::text[], destination text DEFAULT NULL::text, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -1543,7 +1565,8 @@ begin
         raise invalid_parameter_value using message = format('states %L: must be some of ready, waiting, dead', states);
     end if;
     if operation is null then
-        filter := "outbox".change_filter(ids, topic, key, error_class, error_text, older_than, newer_than, everything, max_messages, states);
+        filter := "outbox".change_filter(ids, topic, key, error_class, error_text, older_than, newer_than, everything, max_messages, states,
+            destination);
     end if;
     select c.operation_id, c.matched, c.changed, c.held, c.more into operation_id, matched, changed, held, more
     from "outbox".change('discard', filter, actor, reason, dry_run, rate, batch, operation) c;
@@ -1552,10 +1575,10 @@ $$;
 
 
 --
--- Name: FUNCTION discard(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, states text[], OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean); Type: COMMENT; Schema: outbox; Owner: -
+-- Name: FUNCTION discard(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, states text[], destination text, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean); Type: COMMENT; Schema: outbox; Owner: -
 --
 
-COMMENT ON FUNCTION outbox.discard(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, states text[], OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean) IS 'Removes ready, waiting or dead messages for a reason. One that a live relay holds is left alone and counted as held. One batch: while more is true, call it again with operation => operation_id.';
+COMMENT ON FUNCTION outbox.discard(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, states text[], destination text, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean) IS 'Removes ready, waiting or dead messages for a reason. One that a live relay holds is left alone and counted as held. destination: those that a replay has bound to it. One batch: while more is true, call it again with operation => operation_id.';
 
 
 --
@@ -1656,23 +1679,13 @@ CREATE FUNCTION outbox.discard_rows(p_seqs bigint[], p_actor text, p_reason text
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-#variable_conflict use_column
 declare
-    v_lost bigint[];
-    v_free bigint[];
+    v_rows record;
 begin
-    v_lost := array(
-        select c.id from "outbox".claim c
-        where c.seqs && p_seqs
-          and (c.relay is null or c.relay not in (
-              select r.id from "outbox".relay r where r.lease_until >= clock_timestamp()))
-        for update skip locked);
-    held := array(
-        select s.seq from unnest(p_seqs) s(seq)
-        where s.seq in (select u.seq from "outbox".claim c cross join lateral unnest(c.seqs) u(seq) where c.id <> all (v_lost)));
-    v_free := array(select s.seq from unnest(p_seqs) s(seq) where s.seq <> all (held));
-    changed := "outbox".end_discarded(v_free, p_actor, p_reason);
-    perform "outbox".take_over(v_lost, v_free);
+    select * into v_rows from "outbox".unheld_rows(p_seqs);
+    held := v_rows.held;
+    changed := "outbox".end_discarded(v_rows.free, p_actor, p_reason);
+    perform "outbox".take_over(v_rows.lost, v_rows.free);
 end
 $$;
 
@@ -2146,7 +2159,9 @@ CREATE FUNCTION outbox.look_at_rows(p_verb text, p_table text, p_seqs bigint[], 
 begin
     held := 0;
     bare := 0;
-    if p_verb = 'discard' then
+    if p_verb = 'redrive' and not p_filter ? 'by_route' then
+        held := cardinality("outbox".untaken_rows(p_seqs));
+    elsif p_verb = 'discard' or p_filter ? 'by_route' then
         held := (select count(*) from unnest(p_seqs) s(seq) where s.seq in (
             select u.seq from "outbox".claim c cross join lateral unnest(c.seqs) u(seq)
             where c.relay in (select r.id from "outbox".relay r where r.lease_until >= clock_timestamp())));
@@ -2539,10 +2554,10 @@ COMMENT ON FUNCTION outbox.publish_row(id uuid, own_id boolean, topic text, key 
 
 
 --
--- Name: purge(text[], uuid[], text, text, text, text, interval, interval, boolean, bigint, text, text, boolean, integer, integer, bigint); Type: FUNCTION; Schema: outbox; Owner: -
+-- Name: purge(text[], uuid[], text, text, text, text, interval, interval, boolean, boolean, bigint, text, text, boolean, integer, integer, bigint); Type: FUNCTION; Schema: outbox; Owner: -
 --
 
-CREATE FUNCTION outbox.purge(states text[] DEFAULT '{delivered,dropped,expired,discarded,dead}'::text[], ids uuid[] DEFAULT NULL::uuid[], topic text DEFAULT NULL::text, key text DEFAULT NULL::text, error_class text DEFAULT NULL::text, error_text text DEFAULT NULL::text, older_than interval DEFAULT NULL::interval, newer_than interval DEFAULT NULL::interval, holding boolean DEFAULT false, max_messages bigint DEFAULT NULL::bigint, actor text DEFAULT NULL::text, reason text DEFAULT NULL::text, dry_run boolean DEFAULT false, rate integer DEFAULT NULL::integer, batch integer DEFAULT 500, operation bigint DEFAULT NULL::bigint, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean) RETURNS record
+CREATE FUNCTION outbox.purge(states text[] DEFAULT NULL::text[], ids uuid[] DEFAULT NULL::uuid[], topic text DEFAULT NULL::text, key text DEFAULT NULL::text, error_class text DEFAULT NULL::text, error_text text DEFAULT NULL::text, older_than interval DEFAULT NULL::interval, newer_than interval DEFAULT NULL::interval, everything boolean DEFAULT false, holding boolean DEFAULT false, max_messages bigint DEFAULT NULL::bigint, actor text DEFAULT NULL::text, reason text DEFAULT NULL::text, dry_run boolean DEFAULT false, rate integer DEFAULT NULL::integer, batch integer DEFAULT 500, operation bigint DEFAULT NULL::bigint, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -2550,11 +2565,11 @@ declare
     filter jsonb;
 begin
     if operation is null then
-        if states is null or states = '{}' or not states <@ '{delivered,dropped,expired,discarded,dead}' then
+        if not states <@ '{delivered,dropped,expired,discarded,dead}' then
             raise invalid_parameter_value using message = format('states %L: must be some of delivered, dropped, expired, discarded, dead', states);
         end if;
-        filter := "outbox".change_filter(ids, topic, key, error_class, error_text, older_than, newer_than, false, max_messages, states)
-            || jsonb_build_object('holding', coalesce(holding, false));
+        filter := "outbox".change_filter(ids, topic, key, error_class, error_text, older_than, newer_than, everything, max_messages, states)
+            || jsonb_build_object('states', coalesce(states, '{delivered,dropped,expired,discarded,dead}'), 'holding', coalesce(holding, false));
     end if;
     select c.operation_id, c.matched, c.changed, c.held, c.more into operation_id, matched, changed, held, more
     from "outbox".change('purge', filter, actor, reason, dry_run, rate, batch, operation) c;
@@ -2563,10 +2578,10 @@ $$;
 
 
 --
--- Name: FUNCTION purge(states text[], ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, holding boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean); Type: COMMENT; Schema: outbox; Owner: -
+-- Name: FUNCTION purge(states text[], ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, holding boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean); Type: COMMENT; Schema: outbox; Owner: -
 --
 
-COMMENT ON FUNCTION outbox.purge(states text[], ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, holding boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean) IS 'Forgets messages that have ended, or are dead: never ready, waiting or claimed ones. Dead ones that hold their key are left alone and counted as held unless holding. Ages count from the end or the death. One batch: while more is true, call it again with operation => operation_id.';
+COMMENT ON FUNCTION outbox.purge(states text[], ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, holding boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean) IS 'Forgets messages that have ended, or are dead: of these states, without states of all of them; never ready, waiting or claimed ones. A call without any filter is refused unless everything. Dead ones that hold their key are left alone and counted as held unless holding. Ages count from the end or the death. One batch: while more is true, call it again with operation => operation_id.';
 
 
 --
@@ -2634,10 +2649,10 @@ COMMENT ON FUNCTION outbox.purge_rows(p_table text, p_seqs bigint[], p_filter js
 
 
 --
--- Name: redrive(uuid[], text, text, text, text, interval, interval, boolean, bigint, text, text, boolean, integer, integer, bigint); Type: FUNCTION; Schema: outbox; Owner: -
+-- Name: redrive(uuid[], text, text, text, text, interval, interval, boolean, bigint, text, text, boolean, integer, integer, bigint, text, boolean); Type: FUNCTION; Schema: outbox; Owner: -
 --
 
-CREATE FUNCTION outbox.redrive(ids uuid[] DEFAULT NULL::uuid[], topic text DEFAULT NULL::text, key text DEFAULT NULL::text, error_class text DEFAULT NULL::text, error_text text DEFAULT NULL::text, older_than interval DEFAULT NULL::interval, newer_than interval DEFAULT NULL::interval, everything boolean DEFAULT false, max_messages bigint DEFAULT NULL::bigint, actor text DEFAULT NULL::text, reason text DEFAULT NULL::text, dry_run boolean DEFAULT false, rate integer DEFAULT NULL::integer, batch integer DEFAULT 500, operation bigint DEFAULT NULL::bigint, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean) RETURNS record
+CREATE FUNCTION outbox.redrive(ids uuid[] DEFAULT NULL::uuid[], topic text DEFAULT NULL::text, key text DEFAULT NULL::text, error_class text DEFAULT NULL::text, error_text text DEFAULT NULL::text, older_than interval DEFAULT NULL::interval, newer_than interval DEFAULT NULL::interval, everything boolean DEFAULT false, max_messages bigint DEFAULT NULL::bigint, actor text DEFAULT NULL::text, reason text DEFAULT NULL::text, dry_run boolean DEFAULT false, rate integer DEFAULT NULL::integer, batch integer DEFAULT 500, operation bigint DEFAULT NULL::bigint, destination text DEFAULT NULL::text, by_route boolean DEFAULT false, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -2645,7 +2660,8 @@ declare
     filter jsonb;
 begin
     if operation is null then
-        filter := "outbox".change_filter(ids, topic, key, error_class, error_text, older_than, newer_than, everything, max_messages);
+        filter := "outbox".change_filter(ids, topic, key, error_class, error_text, older_than, newer_than, everything, max_messages,
+            null, destination, by_route);
     end if;
     select c.operation_id, c.matched, c.changed, c.held, c.more into operation_id, matched, changed, held, more
     from "outbox".change('redrive', filter, actor, reason, dry_run, rate, batch, operation) c;
@@ -2654,43 +2670,47 @@ $$;
 
 
 --
--- Name: FUNCTION redrive(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean); Type: COMMENT; Schema: outbox; Owner: -
+-- Name: FUNCTION redrive(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, destination text, by_route boolean, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean); Type: COMMENT; Schema: outbox; Owner: -
 --
 
-COMMENT ON FUNCTION outbox.redrive(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean) IS 'Dead messages are delivered again: due now, attempts from 0, the generation one higher, their keys held from now on. One batch: while more is true, call it again with operation => operation_id.';
+COMMENT ON FUNCTION outbox.redrive(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, destination text, by_route boolean, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean) IS 'Dead messages are delivered again: due now, attempts from 0, the generation one higher, their keys held from now on. destination: those that a replay has bound to it; by_route ends the binding. Bound ones that no live relay would take are left alone and counted as held. One batch: while more is true, call it again with operation => operation_id.';
 
 
 --
--- Name: redrive_rows(bigint[]); Type: FUNCTION; Schema: outbox; Owner: -
+-- Name: redrive_rows(bigint[], jsonb); Type: FUNCTION; Schema: outbox; Owner: -
 --
 
-CREATE FUNCTION outbox.redrive_rows(p_seqs bigint[]) RETURNS bigint
+CREATE FUNCTION outbox.redrive_rows(p_seqs bigint[], p_filter jsonb, OUT changed bigint, OUT held bigint) RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 declare
-    v_changed bigint;
+    v_by_route constant boolean := p_filter ? 'by_route';
+    v_left     bigint[] := '{}';
 begin
+    if not v_by_route then
+        v_left := "outbox".untaken_rows(p_seqs);
+    end if;
     with d as (
-        delete from "outbox".dead d where d.seq = any (p_seqs) returning d.*
+        delete from "outbox".dead d where d.seq = any (p_seqs) and d.seq <> all (v_left) returning d.*
     )
     insert into "outbox".waiting (seq, id, topic, key, payload, headers, dedup_key, max_attempts, broker_ttl, expires_at,
         published_at, generation, lapses, holds, destination, available_at, failed_at, error_class, last_error)
     select d.seq, d.id, d.topic, d.key, d.payload, d.headers, d.dedup_key, d.max_attempts, d.broker_ttl, d.expires_at,
-        d.published_at, d.generation + 1, d.lapses, d.key is not null, d.destination, clock_timestamp(), d.failed_at,
-        d.error_class, d.last_error
+        d.published_at, d.generation + 1, d.lapses, d.key is not null, case when not v_by_route then d.destination end,
+        clock_timestamp(), d.failed_at, d.error_class, d.last_error
     from d;
-    get diagnostics v_changed = row_count;
-    return v_changed;
+    get diagnostics changed = row_count;
+    held := cardinality(v_left);
 end
 $$;
 
 
 --
--- Name: FUNCTION redrive_rows(p_seqs bigint[]); Type: COMMENT; Schema: outbox; Owner: -
+-- Name: FUNCTION redrive_rows(p_seqs bigint[], p_filter jsonb, OUT changed bigint, OUT held bigint); Type: COMMENT; Schema: outbox; Owner: -
 --
 
-COMMENT ON FUNCTION outbox.redrive_rows(p_seqs bigint[]) IS 'Internal: redrives these messages, under the claim lock.';
+COMMENT ON FUNCTION outbox.redrive_rows(p_seqs bigint[], p_filter jsonb, OUT changed bigint, OUT held bigint) IS 'Internal: redrives these messages, under the claim lock.';
 
 
 --
@@ -2808,6 +2828,40 @@ COMMENT ON FUNCTION outbox.replay_rows(p_seqs bigint[], p_filter jsonb, p_dry_ru
 
 
 --
+-- Name: reroute_rows(bigint[], jsonb); Type: FUNCTION; Schema: outbox; Owner: -
+--
+
+CREATE FUNCTION outbox.reroute_rows(p_seqs bigint[], p_filter jsonb, OUT changed bigint, OUT held bigint) RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+declare
+    v_now  constant timestamptz := clock_timestamp();
+    v_rows record;
+begin
+    select * into v_rows from "outbox".unheld_rows(array(
+        select w.seq from "outbox".waiting w where w.seq = any (p_seqs) and w.destination = p_filter ->> 'destination'));
+    update "outbox".waiting w
+    set destination = null, available_at = v_now, holds = w.key is not null,
+        lapses = case when w.seq in (
+            select u.seq from "outbox".claim c cross join lateral unnest(c.seqs) u(seq)
+            where c.id = any (v_rows.lost) and c.lapses + (c.relay is not null)::int >= 2) then 2 else w.lapses end
+    where w.seq = any (v_rows.free);
+    get diagnostics changed = row_count;
+    held := cardinality(v_rows.held);
+    perform "outbox".take_over(v_rows.lost, v_rows.free);
+end
+$$;
+
+
+--
+-- Name: FUNCTION reroute_rows(p_seqs bigint[], p_filter jsonb, OUT changed bigint, OUT held bigint); Type: COMMENT; Schema: outbox; Owner: -
+--
+
+COMMENT ON FUNCTION outbox.reroute_rows(p_seqs bigint[], p_filter jsonb, OUT changed bigint, OUT held bigint) IS 'Internal: lets the routes decide again where these messages go, under the claim lock.';
+
+
+--
 -- Name: resume(text, text, text, text); Type: FUNCTION; Schema: outbox; Owner: -
 --
 
@@ -2843,10 +2897,10 @@ COMMENT ON FUNCTION outbox.resume(topic text, destination text, actor text, reas
 
 
 --
--- Name: retry(uuid[], text, text, text, text, interval, interval, boolean, bigint, text, text, boolean, integer, integer, bigint); Type: FUNCTION; Schema: outbox; Owner: -
+-- Name: retry(uuid[], text, text, text, text, interval, interval, boolean, bigint, text, text, boolean, integer, integer, bigint, text, boolean); Type: FUNCTION; Schema: outbox; Owner: -
 --
 
-CREATE FUNCTION outbox.retry(ids uuid[] DEFAULT NULL::uuid[], topic text DEFAULT NULL::text, key text DEFAULT NULL::text, error_class text DEFAULT NULL::text, error_text text DEFAULT NULL::text, older_than interval DEFAULT NULL::interval, newer_than interval DEFAULT NULL::interval, everything boolean DEFAULT false, max_messages bigint DEFAULT NULL::bigint, actor text DEFAULT NULL::text, reason text DEFAULT NULL::text, dry_run boolean DEFAULT false, rate integer DEFAULT NULL::integer, batch integer DEFAULT 500, operation bigint DEFAULT NULL::bigint, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean) RETURNS record
+CREATE FUNCTION outbox.retry(ids uuid[] DEFAULT NULL::uuid[], topic text DEFAULT NULL::text, key text DEFAULT NULL::text, error_class text DEFAULT NULL::text, error_text text DEFAULT NULL::text, older_than interval DEFAULT NULL::interval, newer_than interval DEFAULT NULL::interval, everything boolean DEFAULT false, max_messages bigint DEFAULT NULL::bigint, actor text DEFAULT NULL::text, reason text DEFAULT NULL::text, dry_run boolean DEFAULT false, rate integer DEFAULT NULL::integer, batch integer DEFAULT 500, operation bigint DEFAULT NULL::bigint, destination text DEFAULT NULL::text, by_route boolean DEFAULT false, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -2854,7 +2908,8 @@ declare
     filter jsonb;
 begin
     if operation is null then
-        filter := "outbox".change_filter(ids, topic, key, error_class, error_text, older_than, newer_than, everything, max_messages);
+        filter := "outbox".change_filter(ids, topic, key, error_class, error_text, older_than, newer_than, everything, max_messages,
+            null, destination, by_route);
     end if;
     select c.operation_id, c.matched, c.changed, c.held, c.more into operation_id, matched, changed, held, more
     from "outbox".change('retry', filter, actor, reason, dry_run, rate, batch, operation) c;
@@ -2863,10 +2918,10 @@ $$;
 
 
 --
--- Name: FUNCTION retry(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean); Type: COMMENT; Schema: outbox; Owner: -
+-- Name: FUNCTION retry(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, destination text, by_route boolean, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean); Type: COMMENT; Schema: outbox; Owner: -
 --
 
-COMMENT ON FUNCTION outbox.retry(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean) IS 'Messages that wait for another attempt are due now; their attempts stay. A scheduled one keeps its time unless it is named by its id. One batch: while more is true, call it again with operation => operation_id.';
+COMMENT ON FUNCTION outbox.retry(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, destination text, by_route boolean, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean) IS 'Messages that wait for another attempt are due now; their attempts stay. A scheduled one keeps its time unless it is named by its id. destination: those that a replay has bound to it; by_route ends the binding of all of them, due or not, but for those that a live relay holds. One batch: while more is true, call it again with operation => operation_id.';
 
 
 --
@@ -3311,6 +3366,64 @@ $_$;
 CREATE FUNCTION outbox.try_claim_lock() RETURNS boolean
     LANGUAGE sql
     AS $$ select pg_try_advisory_xact_lock(28514, '"outbox".message'::regclass::oid::int) $$;
+
+
+--
+-- Name: unheld_rows(bigint[]); Type: FUNCTION; Schema: outbox; Owner: -
+--
+
+CREATE FUNCTION outbox.unheld_rows(p_seqs bigint[], OUT lost bigint[], OUT held bigint[], OUT free bigint[]) RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+begin
+    lost := array(
+        select c.id from "outbox".claim c
+        where c.seqs && p_seqs
+          and (c.relay is null or c.relay not in (
+              select r.id from "outbox".relay r where r.lease_until >= clock_timestamp()))
+        for update skip locked);
+    held := array(
+        select s.seq from unnest(p_seqs) s(seq)
+        where s.seq in (select u.seq from "outbox".claim c cross join lateral unnest(c.seqs) u(seq) where c.id <> all (lost)));
+    free := array(select s.seq from unnest(p_seqs) s(seq) where s.seq <> all (held));
+end
+$$;
+
+
+--
+-- Name: FUNCTION unheld_rows(p_seqs bigint[], OUT lost bigint[], OUT held bigint[], OUT free bigint[]); Type: COMMENT; Schema: outbox; Owner: -
+--
+
+COMMENT ON FUNCTION outbox.unheld_rows(p_seqs bigint[], OUT lost bigint[], OUT held bigint[], OUT free bigint[]) IS 'Internal: which messages no live relay holds, under the claim lock.';
+
+
+--
+-- Name: untaken_rows(bigint[]); Type: FUNCTION; Schema: outbox; Owner: -
+--
+
+CREATE FUNCTION outbox.untaken_rows(p_seqs bigint[]) RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+begin
+    return array(
+        select d.seq from "outbox".dead d
+        where d.seq = any (p_seqs) and d.destination is not null
+          and exists (select from "outbox".relay r where r.lease_until >= clock_timestamp())
+          and not exists (
+              select from "outbox".relay r
+              where r.lease_until >= clock_timestamp() and d.topic ~ (r.destinations -> d.destination ->> 'take')));
+end
+$$;
+
+
+--
+-- Name: FUNCTION untaken_rows(p_seqs bigint[]); Type: COMMENT; Schema: outbox; Owner: -
+--
+
+COMMENT ON FUNCTION outbox.untaken_rows(p_seqs bigint[]) IS 'Internal: dead messages that nobody would take where they are bound to.';
 
 
 --
@@ -3840,7 +3953,7 @@ COMMENT ON COLUMN outbox.waiting.holds IS 'younger messages of the key wait for 
 -- Name: COLUMN waiting.destination; Type: COMMENT; Schema: outbox; Owner: -
 --
 
-COMMENT ON COLUMN outbox.waiting.destination IS 'only this destination''s lane takes it; null: by route';
+COMMENT ON COLUMN outbox.waiting.destination IS 'bound to it by a replay: only its lanes take it; null: by route';
 
 
 --
@@ -4179,74 +4292,74 @@ ALTER TABLE ONLY outbox.archive ATTACH PARTITION outbox.archive_default DEFAULT;
 -- Data for Name: archive_default; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.archive_default VALUES (15, '01a22d36-bb37-7746-a268-5bfa21b0ff90', 'up.kept', 'up.kept', '\x6b6570742031', '{"Label": "kept 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.319714+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 16:08:12.748938+00');
-INSERT INTO outbox.archive_default VALUES (16, '01a22d36-bb3e-7c90-b717-a80fbe70df97', 'up.kept', 'up.kept', '\x6b6570742032', '{"Label": "kept 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.327115+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 16:08:12.748938+00');
+INSERT INTO outbox.archive_default VALUES (15, '01a22d46-67c2-7d4a-9141-de5d8bbe7e16', 'up.kept', 'up.kept', '\x6b6570742031', '{"Label": "kept 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.541531+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 16:25:20.859471+00');
+INSERT INTO outbox.archive_default VALUES (16, '01a22d46-67e2-78ea-9df5-4aea5803a460', 'up.kept', 'up.kept', '\x6b6570742032', '{"Label": "kept 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.563+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 16:25:20.859471+00');
 
 
 --
 -- Data for Name: claim; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.claim OVERRIDING SYSTEM VALUE VALUES (1, '01a22d36-bba8-7ecc-a6f9-333c5dfc4138', '01a22d36-bb47-7b59-8ab1-345a4b15a6c1', 1, 'lane', '{5,6}', '{1318119338,1318119338}', 17, 0, '2026-11-30 16:08:11.489072+00');
+INSERT INTO outbox.claim OVERRIDING SYSTEM VALUE VALUES (1, '01a22d46-689e-79da-b625-c35a5c4062b0', '01a22d46-67e7-7d54-bc14-8699a0847962', 1, 'lane', '{5,6}', '{1318119338,1318119338}', 17, 0, '2026-11-30 16:25:19.018458+00');
 
 
 --
 -- Data for Name: control; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.control VALUES ('topic', 'up.paused', 'recorded', 'test', '2026-11-30 16:08:12.82755+00');
+INSERT INTO outbox.control VALUES ('topic', 'up.paused', 'recorded', 'test', '2026-11-30 16:25:20.891522+00');
 
 
 --
 -- Data for Name: dead; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.dead VALUES (10, '01a22d36-bb07-7196-bdd1-026c866f20e6', 'up.dead', NULL, '\x646561642031', '{"Label": "dead 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.276128+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 16:08:12.423569+00', '2026-11-30 16:08:12.423569+00', 'error', 'as recorded', '2026-11-30 16:08:12.423569+00');
-INSERT INTO outbox.dead VALUES (11, '01a22d36-bb12-7131-8ed3-b7e1df1bad01', 'up.dead', NULL, '\x646561642032', '{"Label": "dead 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.28236+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 16:08:12.423569+00', '2026-11-30 16:08:12.423569+00', 'error', 'as recorded', '2026-11-30 16:08:12.423569+00');
-INSERT INTO outbox.dead VALUES (12, '01a22d36-bb19-7aa3-b781-8aacc2b55dcf', 'up.parked', 'up.parked', '\x7061726b65642031', '{"Label": "parked 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.289953+00', 0, 3, 0, true, NULL, NULL, '2026-11-30 16:08:12.531893+00', '2026-11-30 16:08:12.531893+00', 'error', 'as recorded', '2026-11-30 16:08:12.531893+00');
+INSERT INTO outbox.dead VALUES (10, '01a22d46-679f-7ed8-8e86-bba0d3372c56', 'up.dead', NULL, '\x646561642031', '{"Label": "dead 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.496932+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 16:25:20.380352+00', '2026-11-30 16:25:20.380352+00', 'error', 'as recorded', '2026-11-30 16:25:20.380352+00');
+INSERT INTO outbox.dead VALUES (11, '01a22d46-67a7-701b-96f9-06b94c7e7a6b', 'up.dead', NULL, '\x646561642032', '{"Label": "dead 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.503236+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 16:25:20.380352+00', '2026-11-30 16:25:20.380352+00', 'error', 'as recorded', '2026-11-30 16:25:20.380352+00');
+INSERT INTO outbox.dead VALUES (12, '01a22d46-67ad-73a7-ab25-8d99f06a3ac3', 'up.parked', 'up.parked', '\x7061726b65642031', '{"Label": "parked 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.509438+00', 0, 3, 0, true, NULL, NULL, '2026-11-30 16:25:20.59366+00', '2026-11-30 16:25:20.59366+00', 'error', 'as recorded', '2026-11-30 16:25:20.59366+00');
 
 
 --
 -- Data for Name: dedup; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.dedup VALUES ('up.ready', 'once', '01a22d36-bab0-7a14-9631-709339532aaf', 4, '2026-11-30 16:08:11.189612+00');
+INSERT INTO outbox.dedup VALUES ('up.ready', 'once', '01a22d46-674d-716d-8034-4525926b440b', 4, '2026-11-30 16:25:18.4178+00');
 
 
 --
 -- Data for Name: message; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.message VALUES (1, '01a22d36-ba6f-79ba-b284-6d9a66ae6b1c', 'up.ready', 'up.ready', '\x72656164792031', '{"Label": "ready 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.121926+00');
-INSERT INTO outbox.message VALUES (2, '01a22d36-ba9b-7106-8958-fab9548e9224', 'up.ready', 'up.ready', '\x72656164792032', '{"Label": "ready 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.163542+00');
-INSERT INTO outbox.message VALUES (3, '01a22d36-ba9d-74be-89d0-3c746ae560e0', 'up.ready', 'up.ready', '\x72656164792033', '{"Label": "ready 3"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.16563+00');
-INSERT INTO outbox.message VALUES (4, '01a22d36-bab0-7a14-9631-709339532aaf', 'up.ready', NULL, '\x72656164792034', '{"Label": "ready 4", "content-type": "text/plain"}', 'once', 7, '01:00:00', NULL, '2026-11-30 16:08:11.190288+00');
-INSERT INTO outbox.message VALUES (5, '01a22d36-bad3-7190-af7e-28539fdefd72', 'up.flight', 'up.flight', '\x666c696768742031', '{"Label": "flight 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.223839+00');
-INSERT INTO outbox.message VALUES (6, '01a22d36-bade-7251-a5e8-53dc4311dc6f', 'up.flight', 'up.flight', '\x666c696768742032', '{"Label": "flight 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.230543+00');
-INSERT INTO outbox.message VALUES (8, '01a22d36-baef-7b22-8f97-779eb44d38b0', 'up.retry', 'up.retry', '\x72657472792032', '{"Label": "retry 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.247989+00');
-INSERT INTO outbox.message VALUES (13, '01a22d36-bb1c-7740-8fc5-584bcee45da8', 'up.parked', 'up.parked', '\x7061726b65642032', '{"Label": "parked 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.292718+00');
-INSERT INTO outbox.message VALUES (14, '01a22d36-bb33-7864-853a-06cfc8ac7183', 'up.paused', 'up.paused', '\x7061757365642031', '{"Label": "paused 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.315885+00');
+INSERT INTO outbox.message VALUES (1, '01a22d46-66ee-7802-9edc-58c1021cac8a', 'up.ready', 'up.ready', '\x72656164792031', '{"Label": "ready 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.323772+00');
+INSERT INTO outbox.message VALUES (2, '01a22d46-6733-7d9c-97c1-48250b29ac50', 'up.ready', 'up.ready', '\x72656164792032', '{"Label": "ready 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.388797+00');
+INSERT INTO outbox.message VALUES (3, '01a22d46-673e-759a-a94e-14f6d45e6998', 'up.ready', 'up.ready', '\x72656164792033', '{"Label": "ready 3"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.405735+00');
+INSERT INTO outbox.message VALUES (4, '01a22d46-674d-716d-8034-4525926b440b', 'up.ready', NULL, '\x72656164792034', '{"Label": "ready 4", "content-type": "text/plain"}', 'once', 7, '01:00:00', NULL, '2026-11-30 16:25:18.418366+00');
+INSERT INTO outbox.message VALUES (5, '01a22d46-6771-7000-81b4-4942639b1dd4', 'up.flight', 'up.flight', '\x666c696768742031', '{"Label": "flight 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.449366+00');
+INSERT INTO outbox.message VALUES (6, '01a22d46-6774-7285-bd32-fa8033ea1b50', 'up.flight', 'up.flight', '\x666c696768742032', '{"Label": "flight 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.4551+00');
+INSERT INTO outbox.message VALUES (8, '01a22d46-6788-7333-b7c6-6e9bf761030d', 'up.retry', 'up.retry', '\x72657472792032', '{"Label": "retry 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.472404+00');
+INSERT INTO outbox.message VALUES (13, '01a22d46-67b8-722d-8b87-aa5f137a8973', 'up.parked', 'up.parked', '\x7061726b65642032', '{"Label": "parked 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.523105+00');
+INSERT INTO outbox.message VALUES (14, '01a22d46-67c0-708f-a492-77e723d28085', 'up.paused', 'up.paused', '\x7061757365642031', '{"Label": "paused 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.528294+00');
 
 
 --
 -- Data for Name: migration; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.migration VALUES (1, 'core', '2026-11-30 16:08:10.56043+00', 1);
+INSERT INTO outbox.migration VALUES (1, 'core', '2026-11-30 16:25:17.647923+00', 1);
 
 
 --
 -- Data for Name: operation; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.operation OVERRIDING SYSTEM VALUE VALUES (1, 'pause', '{"topic": "up.paused"}', NULL, NULL, 'done', 'test', 'recorded', '{"changed": 1}', '2026-11-30 16:08:12.828353+00', '2026-11-30 16:08:12.828353+00');
+INSERT INTO outbox.operation OVERRIDING SYSTEM VALUE VALUES (1, 'pause', '{"topic": "up.paused"}', NULL, NULL, 'done', 'test', 'recorded', '{"changed": 1}', '2026-11-30 16:25:20.891941+00', '2026-11-30 16:25:20.891941+00');
 
 
 --
 -- Data for Name: relay; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.relay VALUES ('01a22d36-bb47-7b59-8ab1-345a4b15a6c1', '2026-11-30 16:09:11.389008+00', '00:01:00', 1, false, '{}', false, 'test', 0, 'test', 'poll', '{"lane": {"free": null, "take": "^(?:up\\.flight)$", "topics": [{"in": true, "pattern": "up.flight"}], "unordered": []}}', '{}', '{}', '', '2026-11-30 16:08:11.413636+00', '2026-11-30 16:08:11.389008+00');
+INSERT INTO outbox.relay VALUES ('01a22d46-67e7-7d54-bc14-8699a0847962', '2026-11-30 16:26:18.673154+00', '00:01:00', 1, false, '{}', false, 'test', 0, 'test', 'poll', '{"lane": {"free": null, "take": "^(?:up\\.flight)$", "topics": [{"in": true, "pattern": "up.flight"}], "unordered": []}}', '{}', '{}', '', '2026-11-30 16:25:18.742761+00', '2026-11-30 16:25:18.673154+00');
 
 
 --
@@ -4260,8 +4373,8 @@ INSERT INTO outbox.setting VALUES ('home', '7713973082847956653/16384/16397');
 -- Data for Name: waiting; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.waiting VALUES (9, '01a22d36-baf6-79fb-ab3a-4a8e6de060d6', 'up.later', 'up.later', '\x6c617465722031', '{"Label": "later 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.255253+00', 0, 0, 0, false, NULL, '2026-11-30 17:08:11.255253+00', NULL, NULL, NULL, NULL);
-INSERT INTO outbox.waiting VALUES (7, '01a22d36-badf-797d-9af0-cb6b530580bd', 'up.retry', 'up.retry', '\x72657472792031', '{"Label": "retry 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:08:11.231875+00', 0, 1, 0, true, NULL, '2026-11-30 17:08:12.176179+00', '2026-11-30 16:08:12.176179+00', '2026-11-30 16:08:12.176179+00', 'error', 'as recorded');
+INSERT INTO outbox.waiting VALUES (9, '01a22d46-6793-7350-b995-3a703cc14116', 'up.later', 'up.later', '\x6c617465722031', '{"Label": "later 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.483714+00', 0, 0, 0, false, NULL, '2026-11-30 17:25:18.483714+00', NULL, NULL, NULL, NULL);
+INSERT INTO outbox.waiting VALUES (7, '01a22d46-6780-7a63-add6-18fb55cc31f9', 'up.retry', 'up.retry', '\x72657472792031', '{"Label": "retry 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.46551+00', 0, 1, 0, true, NULL, '2026-11-30 17:25:19.914709+00', '2026-11-30 16:25:19.914709+00', '2026-11-30 16:25:19.914709+00', 'error', 'as recorded');
 
 
 --
@@ -4424,6 +4537,13 @@ CREATE INDEX claim_token ON outbox.claim USING btree (token);
 
 
 --
+-- Name: dead_free; Type: INDEX; Schema: outbox; Owner: -
+--
+
+CREATE INDEX dead_free ON outbox.dead USING btree (key) WHERE (NOT holds);
+
+
+--
 -- Name: dead_id; Type: INDEX; Schema: outbox; Owner: -
 --
 
@@ -4477,6 +4597,13 @@ CREATE INDEX operation_waiting ON outbox.operation USING btree (id) WHERE (state
 --
 
 CREATE INDEX waiting_available ON outbox.waiting USING btree (available_at, seq);
+
+
+--
+-- Name: waiting_bound; Type: INDEX; Schema: outbox; Owner: -
+--
+
+CREATE INDEX waiting_bound ON outbox.waiting USING btree (destination, topic) WHERE (destination IS NOT NULL);
 
 
 --
@@ -4543,10 +4670,10 @@ REVOKE ALL ON FUNCTION outbox.change_counts(p_counts jsonb, OUT matched bigint, 
 
 
 --
--- Name: FUNCTION change_filter(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, states text[]); Type: ACL; Schema: outbox; Owner: -
+-- Name: FUNCTION change_filter(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, states text[], destination text, by_route boolean); Type: ACL; Schema: outbox; Owner: -
 --
 
-REVOKE ALL ON FUNCTION outbox.change_filter(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, states text[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox.change_filter(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, states text[], destination text, by_route boolean) FROM PUBLIC;
 
 
 --
@@ -4578,10 +4705,10 @@ REVOKE ALL ON FUNCTION outbox.check_times(delay interval, deliver_at timestamp w
 
 
 --
--- Name: FUNCTION discard(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, states text[], OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean); Type: ACL; Schema: outbox; Owner: -
+-- Name: FUNCTION discard(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, states text[], destination text, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean); Type: ACL; Schema: outbox; Owner: -
 --
 
-REVOKE ALL ON FUNCTION outbox.discard(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, states text[], OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox.discard(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, states text[], destination text, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean) FROM PUBLIC;
 
 
 --
@@ -4690,10 +4817,10 @@ REVOKE ALL ON FUNCTION outbox.publish_row(id uuid, own_id boolean, topic text, k
 
 
 --
--- Name: FUNCTION purge(states text[], ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, holding boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean); Type: ACL; Schema: outbox; Owner: -
+-- Name: FUNCTION purge(states text[], ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, holding boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean); Type: ACL; Schema: outbox; Owner: -
 --
 
-REVOKE ALL ON FUNCTION outbox.purge(states text[], ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, holding boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox.purge(states text[], ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, holding boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean) FROM PUBLIC;
 
 
 --
@@ -4711,17 +4838,17 @@ REVOKE ALL ON FUNCTION outbox.purge_rows(p_table text, p_seqs bigint[], p_filter
 
 
 --
--- Name: FUNCTION redrive(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean); Type: ACL; Schema: outbox; Owner: -
+-- Name: FUNCTION redrive(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, destination text, by_route boolean, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean); Type: ACL; Schema: outbox; Owner: -
 --
 
-REVOKE ALL ON FUNCTION outbox.redrive(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox.redrive(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, destination text, by_route boolean, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean) FROM PUBLIC;
 
 
 --
--- Name: FUNCTION redrive_rows(p_seqs bigint[]); Type: ACL; Schema: outbox; Owner: -
+-- Name: FUNCTION redrive_rows(p_seqs bigint[], p_filter jsonb, OUT changed bigint, OUT held bigint); Type: ACL; Schema: outbox; Owner: -
 --
 
-REVOKE ALL ON FUNCTION outbox.redrive_rows(p_seqs bigint[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox.redrive_rows(p_seqs bigint[], p_filter jsonb, OUT changed bigint, OUT held bigint) FROM PUBLIC;
 
 
 --
@@ -4739,6 +4866,13 @@ REVOKE ALL ON FUNCTION outbox.replay_rows(p_seqs bigint[], p_filter jsonb, p_dry
 
 
 --
+-- Name: FUNCTION reroute_rows(p_seqs bigint[], p_filter jsonb, OUT changed bigint, OUT held bigint); Type: ACL; Schema: outbox; Owner: -
+--
+
+REVOKE ALL ON FUNCTION outbox.reroute_rows(p_seqs bigint[], p_filter jsonb, OUT changed bigint, OUT held bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION resume(topic text, destination text, actor text, reason text); Type: ACL; Schema: outbox; Owner: -
 --
 
@@ -4746,10 +4880,10 @@ REVOKE ALL ON FUNCTION outbox.resume(topic text, destination text, actor text, r
 
 
 --
--- Name: FUNCTION retry(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean); Type: ACL; Schema: outbox; Owner: -
+-- Name: FUNCTION retry(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, destination text, by_route boolean, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean); Type: ACL; Schema: outbox; Owner: -
 --
 
-REVOKE ALL ON FUNCTION outbox.retry(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox.retry(ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval, everything boolean, max_messages bigint, actor text, reason text, dry_run boolean, rate integer, batch integer, operation bigint, destination text, by_route boolean, OUT operation_id bigint, OUT matched bigint, OUT changed bigint, OUT held bigint, OUT more boolean) FROM PUBLIC;
 
 
 --
@@ -4785,6 +4919,20 @@ REVOKE ALL ON FUNCTION outbox.settle_tx(p_relay uuid, p_claim bigint, p_token uu
 --
 
 REVOKE ALL ON FUNCTION outbox.take_dedup_key(topic text, dedup_key text, id uuid, seq bigint) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION unheld_rows(p_seqs bigint[], OUT lost bigint[], OUT held bigint[], OUT free bigint[]); Type: ACL; Schema: outbox; Owner: -
+--
+
+REVOKE ALL ON FUNCTION outbox.unheld_rows(p_seqs bigint[], OUT lost bigint[], OUT held bigint[], OUT free bigint[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION untaken_rows(p_seqs bigint[]); Type: ACL; Schema: outbox; Owner: -
+--
+
+REVOKE ALL ON FUNCTION outbox.untaken_rows(p_seqs bigint[]) FROM PUBLIC;
 
 
 --

@@ -37,9 +37,10 @@ create index waiting_available on outbox.waiting (available_at, seq);
 create index waiting_key on outbox.waiting (key, seq) where key is not null and holds;
 create index waiting_id on outbox.waiting (id);
 create index waiting_suspect on outbox.waiting (available_at, seq) where lapses > 0;
+create index waiting_bound on outbox.waiting (destination, topic) where destination is not null;
 
 comment on table outbox.waiting is 'Messages that are not to be delivered before available_at: scheduled, backing off, redriven, replayed.';
 comment on column outbox.waiting.holds is 'younger messages of the key wait for this one';
-comment on column outbox.waiting.destination is 'only this destination''s lane takes it; null: by route';
+comment on column outbox.waiting.destination is 'bound to it by a replay: only its lanes take it; null: by route';
 comment on column outbox.waiting.attempts is 'failed attempts so far';
 comment on column outbox.waiting.lapses is '2 after a crash: it is claimed alone';

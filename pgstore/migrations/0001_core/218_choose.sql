@@ -61,15 +61,16 @@ begin
     -- Listed seqs are candidates only here: the locked row's list is the newest, the snapshot's may hold
     -- seqs that were settled since.
     back as materialized (
-        select l.id as claim, l.lapses, s.seq, m.topic, m.bytes, m.scheduled, m.topic ~ v_take as mine,
+        select l.id as claim, l.lapses, s.seq, m.topic, m.bytes, m.scheduled,
+               m.topic ~ v_take and (m.destination is null or m.destination = p_destination) as mine,
                case when m.topic ~ v_free then null else m.key end as key
         from lost l
         cross join lateral unnest(l.seqs) s(seq)
         cross join lateral (
-            select m.key, m.topic, octet_length(m.payload) as bytes, false as scheduled
+            select m.key, m.topic, octet_length(m.payload) as bytes, false as scheduled, null::text as destination
             from outbox.message m where m.seq = s.seq
             union all
-            select w.key, w.topic, octet_length(w.payload), not w.holds
+            select w.key, w.topic, octet_length(w.payload), not w.holds, w.destination
             from outbox.waiting w where w.seq = s.seq
             limit 1
         ) m

@@ -3,14 +3,14 @@
 -- meant: a forgotten argument must not change the whole outbox.
 create function outbox.change_filter(
     ids uuid[], topic text, key text, error_class text, error_text text, older_than interval, newer_than interval,
-    everything boolean, max_messages bigint, states text[] default null
+    everything boolean, max_messages bigint, states text[] default null, destination text default null, by_route boolean default false
 ) returns jsonb
 language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
     filter jsonb := jsonb_strip_nulls(jsonb_build_object(
         'ids', to_jsonb(ids), 'topic', topic, 'key', key, 'class', error_class, 'text', error_text,
-        'states', to_jsonb(states), 'before', clock_timestamp() - older_than, 'after', clock_timestamp() - newer_than));
+        'states', to_jsonb(states), 'destination', destination, 'before', clock_timestamp() - older_than, 'after', clock_timestamp() - newer_than));
 begin
     if filter = '{}' and not coalesce(everything, false) then
         raise invalid_parameter_value using message = 'no filter: give one, or everything => true';
@@ -26,6 +26,15 @@ begin
     end if;
     if states = '{}' then
         raise invalid_parameter_value using message = 'states: must not be empty; null is no filter';
+    end if;
+    if destination !~ '^[a-z0-9_-]{1,64}$' then
+        raise invalid_parameter_value using message = format('destination %L: must be 1 to 64 of the characters a-z 0-9 _ -', destination);
+    end if;
+    if destination is not null and states <@ '{ready}' then
+        raise invalid_parameter_value using message = 'destination: ready messages are bound to none';
+    end if;
+    if by_route and destination is null then
+        raise invalid_parameter_value using message = 'by_route: needs the destination that the messages are bound to';
     end if;
     if older_than < interval '0' or newer_than < interval '0' then
         raise invalid_parameter_value using message = 'an age must not be negative';
@@ -45,6 +54,9 @@ begin
     end if;
     if max_messages is not null then
         filter := filter || jsonb_build_object('limit', max_messages);
+    end if;
+    if by_route then
+        filter := filter || '{"by_route": true}';
     end if;
     return filter;
 end

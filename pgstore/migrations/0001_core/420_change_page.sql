@@ -14,7 +14,7 @@ begin
     execute format($query$
         with page as materialized (
             select t.* from (
-                select t.seq, t.topic, t.key, %s as class, %s as text, %s as at, %s as outcome, %s as open
+                select t.seq, t.topic, t.key, %s as class, %s as text, %s as at, %s as outcome, %s as destination, %s as open
                 from %s t
                 where t.seq > $1 and t.seq <= $2 %s %s %s
                 order by %s t.seq
@@ -31,6 +31,7 @@ begin
               and ($9 is null or p.at <= $9)
               and ($10 is null or p.at > $10)
               and ($12 is null or p.outcome = any ($12))
+              and ($13 is null or p.destination = $13)
             limit $4
         )
         select (select coalesce(array_agg(distinct f.seq), '{}') from found f),
@@ -40,8 +41,9 @@ begin
         case when v_failed then 't.last_error' when p_table = 'archive' then 't.detail' else 'null::text' end,
         case p_table when 'dead' then 't.died_at' when 'archive' then 't.ended_at' else 't.published_at' end,
         case when p_table = 'archive' then 't.outcome' else 'null::text' end,
-        -- A scheduled message keeps its time unless it is named.
-        case when p_verb = 'retry' then 't.available_at > clock_timestamp() and (t.attempts > 0 or $11 is not null)' else 'true' end,
+        case when v_failed then 't.destination' else 'null::text' end,
+        -- A scheduled message keeps its time unless it is named. One that gets another destination may be due long since.
+        case when p_verb = 'retry' and not p_filter ? 'by_route' then 't.available_at > clock_timestamp() and (t.attempts > 0 or $11 is not null)' else 'true' end,
         case p_table when 'message' then 'outbox.message' when 'waiting' then 'outbox.waiting' when 'dead' then 'outbox.dead' when 'archive' then 'outbox.archive' end,
         case when p_filter ? 'seqs' then 'and t.seq = any ($11)' end,
         -- Leaves partitions out.
@@ -57,7 +59,8 @@ begin
         p_filter ->> 'key', p_filter ->> 'class', p_filter ->> 'text',
         (p_filter ->> 'before')::timestamptz, (p_filter ->> 'after')::timestamptz,
         case when p_filter ? 'seqs' then array(select s.value::bigint from jsonb_array_elements_text(p_filter -> 'seqs') s(value)) end,
-        case when p_table = 'archive' then array(select s.value from jsonb_array_elements_text(p_filter -> 'states') s(value)) end;
+        case when p_table = 'archive' then array(select s.value from jsonb_array_elements_text(p_filter -> 'states') s(value)) end,
+        case when v_failed then p_filter ->> 'destination' end;
 end
 $$;
 comment on function outbox.change_page is 'Internal: the next messages that an operation means.';

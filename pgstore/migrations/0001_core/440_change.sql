@@ -7,7 +7,7 @@ create function outbox.change(
     out operation_id bigint,  -- null: a dry run
     out matched      bigint,  -- of the whole operation
     out changed      bigint,
-    out held         bigint,  -- and left alone: by a live relay, by its key, under way already
+    out held         bigint,  -- and left alone: by a live relay, by its key, under way already, bound to where nobody takes it
     out bare         bigint,  -- without payload, and not replayed
     out more         boolean
 )
@@ -122,8 +122,13 @@ begin
     end if;
     matched := matched + cardinality(v_seqs) + coalesce(v_purged, 0);
     case p_verb
-        when 'redrive' then v_n := outbox.redrive_rows(v_seqs);
-        when 'retry' then v_n := outbox.retry_rows(v_seqs);
+        when 'redrive' then select r.changed, r.held into v_n, v_left from outbox.redrive_rows(v_seqs, o.filter) r;
+        when 'retry' then
+            if o.filter ? 'by_route' then
+                select r.changed, r.held into v_n, v_left from outbox.reroute_rows(v_seqs, o.filter) r;
+            else
+                v_n := outbox.retry_rows(v_seqs);
+            end if;
         when 'replay' then select r.changed, r.held, r.bare into v_n, v_left, v_bare from outbox.replay_rows(v_seqs, o.filter, false) r;
         when 'purge' then
             select r.changed + coalesce(v_purged, 0), r.held into v_n, v_left from outbox.purge_rows(v_table, v_seqs, o.filter) r;
@@ -180,6 +185,7 @@ as $$
                  (5, 'dead', 'discard redrive purge', '["dead"]')) t(n, name, verbs, states)
     where p_verb = any (string_to_array(t.verbs, ' '))
       and (not p_filter ? 'states' or exists (select from jsonb_array_elements_text(t.states) s(value) where p_filter -> 'states' ? s.value))
+      and not (t.name = 'message' and p_filter ? 'destination') -- ready messages are bound to none
 $$;
 comment on function outbox.change_tables is 'Internal: where an operation looks.';
 revoke execute on function outbox.change_tables from public;
@@ -191,7 +197,9 @@ as $$
 begin
     held := 0;
     bare := 0;
-    if p_verb = 'discard' then
+    if p_verb = 'redrive' and not p_filter ? 'by_route' then
+        held := cardinality(outbox.untaken_rows(p_seqs));
+    elsif p_verb = 'discard' or p_filter ? 'by_route' then
         held := (select count(*) from unnest(p_seqs) s(seq) where s.seq in (
             select u.seq from outbox.claim c cross join lateral unnest(c.seqs) u(seq)
             where c.relay in (select r.id from outbox.relay r where r.lease_until >= clock_timestamp())));
