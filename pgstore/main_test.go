@@ -12,7 +12,7 @@ import (
 	"github.com/outboxrelay/outbox/internal/devservices/pgtest"
 )
 
-var postgres = pgtest.Shared{Parallel: 2}
+var postgres pgtest.Shared
 
 func TestMain(m *testing.M) { os.Exit(postgres.Run(m)) }
 

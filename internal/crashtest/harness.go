@@ -18,7 +18,7 @@ import (
 // Harness runs the processes of one test and keeps their history. Its methods fail the test when they do not
 // succeed, and may be called from the test's goroutine only.
 type Harness struct {
-	// Patience is how long any wait may take before the test fails. Default 30 s.
+	// Patience is how long any wait may take before the test fails. Default a minute.
 	Patience time.Duration
 
 	t         testing.TB
@@ -45,7 +45,7 @@ type Options struct {
 // wrote to standard error is in its log.
 func New(t testing.TB) *Harness {
 	t.Helper()
-	h := &Harness{Patience: 30 * time.Second, t: t, dir: t.TempDir()}
+	h := &Harness{Patience: time.Minute, t: t, dir: t.TempDir()}
 	log, err := history.Open(h.dir, "harness")
 	h.must(err)
 	h.log = log

@@ -24,7 +24,7 @@ func TestMessageThatKillsItsProcess(t *testing.T) {
 
 	deaths, began := 0, time.Now()
 	relay := h.Start("relay", crashtest.Options{Env: p.env()})
-	until(t, time.Minute, "everything was delivered or is dead", func() bool {
+	until(t, 3*time.Minute, "everything was delivered or is dead", func() bool {
 		select {
 		case <-relay.Done():
 			relay.AwaitDeath()
@@ -79,7 +79,7 @@ func TestRelayKilledTwentyTimes(t *testing.T) {
 		return db.count(t.Context(), query)
 	}
 	for range 20 {
-		until(t, 30*time.Second, "messages are in flight", func() bool { return look(listed) > 0 })
+		until(t, time.Minute, "messages are in flight", func() bool { return look(listed) > 0 })
 		i := random.IntN(len(fleet))
 		heir := look(`select coalesce((select r.pid from outbox.claim c join outbox.relay r on r.id = c.relay
 			where c.lapses = 1 limit 1), 0)`)
@@ -90,7 +90,7 @@ func TestRelayKilledTwentyTimes(t *testing.T) {
 		fleet[i] = startRelays(h, p, 1)[0]
 	}
 	publisher.Wait()
-	until(t, time.Minute, "everything was delivered", func() bool { return look(everything) == 0 })
+	until(t, 3*time.Minute, "everything was delivered", func() bool { return look(everything) == 0 })
 	for _, r := range fleet {
 		r.Terminate()
 	}

@@ -106,7 +106,7 @@ func TestEffectsUnderRandomKills(t *testing.T) {
 		fleet[i] = start()
 		kills++
 	}
-	db.drained(t, time.Minute)
+	db.drained(t, 3*time.Minute)
 	for _, a := range fleet {
 		a.Terminate()
 	}

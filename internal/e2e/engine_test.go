@@ -111,7 +111,7 @@ func TestStreamerSuspended(t *testing.T) {
 		return db.count(t.Context(), "select count(*) from outbox.relay") == 2
 	})
 	publisher.Wait()
-	db.drained(t, time.Minute)
+	db.drained(t, 3*time.Minute)
 	first.Terminate()
 	second.Terminate()
 	counts := h.Check(history.Options{})

@@ -43,7 +43,7 @@ func TestFleetsAtTheEdges(t *testing.T) {
 				fleet[i] = startRelays(h, c.plan, 1)[0]
 			}
 			publisher.Wait()
-			db.drained(t, time.Minute)
+			db.drained(t, 3*time.Minute)
 			for _, r := range fleet {
 				r.Terminate()
 			}
@@ -84,7 +84,7 @@ func TestMixedFleet(t *testing.T) {
 				db.exec(t, "delete from outbox.control")
 			}
 			publisher.Wait()
-			db.drained(t, time.Minute)
+			db.drained(t, 3*time.Minute)
 			for _, r := range fleet {
 				r.Terminate()
 			}

@@ -48,7 +48,7 @@ func TestRelaysKilledAtRandom(t *testing.T) {
 				fleet[i] = start()
 				kills++
 			}
-			db.drained(t, time.Minute)
+			db.drained(t, 3*time.Minute)
 			for _, r := range fleet {
 				r.Terminate()
 			}
@@ -84,7 +84,7 @@ func TestRelaySuspendedPastItsLease(t *testing.T) {
 	})
 	first.Resume()
 	publisher.Wait()
-	db.drained(t, time.Minute)
+	db.drained(t, 3*time.Minute)
 	first.Terminate()
 	second.Terminate()
 	counts := h.Check(history.Options{})

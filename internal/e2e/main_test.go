@@ -8,7 +8,7 @@ import (
 	"github.com/outboxrelay/outbox/internal/devservices/pgtest"
 )
 
-var postgres = pgtest.Shared{Parallel: 2}
+var postgres pgtest.Shared
 
 // suite runs the tests with the shared server.
 type suite struct{ m *testing.M }

@@ -97,7 +97,7 @@ func TestRedriverKilled(t *testing.T) {
 			c.publish()
 			relay := c.h.Start("relay", crashtest.Options{Env: c.env()})
 			relay.Await("ready")
-			c.db.drained(t, time.Minute)
+			c.db.drained(t, 3*time.Minute)
 			if n := c.db.count(t.Context(), dead); n != c.Messages {
 				t.Fatalf("%d of %d are dead", n, c.Messages)
 			}
@@ -162,7 +162,7 @@ func (c *killing) inherit(line string, o crashtest.Options) {
 	role := map[string]string{"ready": "relay", "redriven": "redriver"}[line]
 	heir := c.h.Start(role, o)
 	heir.Await(line)
-	c.db.drained(c.t, time.Minute)
+	c.db.drained(c.t, 3*time.Minute)
 	c.t.Logf("delivered %v after the kill", time.Since(c.killed))
 	if role == "relay" {
 		heir.Terminate()
@@ -210,7 +210,7 @@ func TestEffectsKilledAroundTheCommit(t *testing.T) {
 			first.Await(failpoint.Reached(point))
 			first.Kill()
 			second := h.Start("applier", crashtest.Options{Env: p.env()})
-			db.drained(t, time.Minute)
+			db.drained(t, 3*time.Minute)
 			second.Await("ready")
 			second.Terminate()
 			if err := db.appliedOnce(20); err != nil {

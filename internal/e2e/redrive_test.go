@@ -31,7 +31,7 @@ func TestRedriveKilled(t *testing.T) {
 		select seq, id, topic, key, payload, headers, published_at, 10, (array['timeout', 'error', 'permanent'])[1 + seq % 3], 'kind ' || seq % 3
 		from outbox.message`)
 	relay := startProgram(t, "run", "--database-url", db.url, "--to", server.URL(), "--stream", stream, "--subjects", "events.>", "--create", "--log-format", "json")
-	db.drained(t, time.Minute)
+	db.drained(t, 3*time.Minute)
 
 	ctx, stop := context.WithCancel(t.Context())
 	load := make(chan int)
@@ -54,7 +54,7 @@ func TestRedriveKilled(t *testing.T) {
 	}
 	stop()
 	published := <-load
-	db.drained(t, time.Minute)
+	db.drained(t, 3*time.Minute)
 	if n := db.count(t.Context(), dead); n != 0 {
 		t.Errorf("%d are still dead", n)
 	}

@@ -96,7 +96,7 @@ func finish(t *testing.T, h *crashtest.Harness, db *database, publisher *crashte
 	t.Helper()
 	publisher.Await("published")
 	publisher.Wait()
-	db.drained(t, time.Minute)
+	db.drained(t, 3*time.Minute)
 	for _, r := range relays {
 		r.Terminate()
 	}

@@ -81,7 +81,7 @@ func TestMessageThatTimesOut(t *testing.T) {
 	until(t, time.Minute, "the destination is available again", func() bool { return log.says(t, "destination is available again", "lane") > 0 })
 	publish(strings.Fields(strings.Repeat("quick ", 100))...)
 	until(t, time.Minute, "the others have arrived", func() bool { return sink.answered.Load() == 105 })
-	db.drained(t, time.Minute)
+	db.drained(t, 3*time.Minute)
 	if n := db.count(t.Context(), "select count(*) from outbox.dead where topic = 'slow' and attempts = 3 and error_class = 'timeout'"); n != 1 {
 		t.Errorf("the message is not dead of its time limit: %s", log.text())
 	}

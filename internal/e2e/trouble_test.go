@@ -39,7 +39,7 @@ func only(all []arrival, topic string) (some []arrival) {
 func testAlarm(t *testing.T, rabbit *rabbitdev.Server) {
 	b := newBrokers(t, rabbit, newNATS(t), routing{})
 	b.publishBoth(t, 10)
-	b.db.drained(t, time.Minute)
+	b.db.drained(t, 3*time.Minute)
 	if err := rabbit.Alarm(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func testAlarm(t *testing.T, rabbit *rabbitdev.Server) {
 		t.Fatal(err)
 	}
 	cleared = true
-	b.db.drained(t, time.Minute)
+	b.db.drained(t, 3*time.Minute)
 	wantInOrder(t, billing, b.inQueue(t)[10:], 200)
 	b.wantNoFailure(t)
 }
@@ -75,7 +75,7 @@ func testHang(t *testing.T, rabbit *rabbitdev.Server) {
 	t.Cleanup(func() { proxy.Close() })
 	b := newBrokers(t, rabbit, server, routing{nats: "nats://" + proxy.Addr()})
 	b.publishBoth(t, 10)
-	b.db.drained(t, time.Minute)
+	b.db.drained(t, 3*time.Minute)
 	proxy.Freeze()
 	defer proxy.Thaw()
 	if err := rabbit.Pause(); err != nil {
@@ -97,7 +97,7 @@ func testHang(t *testing.T, rabbit *rabbitdev.Server) {
 	if err := rabbit.Resume(); err != nil {
 		t.Fatal(err)
 	}
-	b.db.drained(t, time.Minute)
+	b.db.drained(t, 3*time.Minute)
 	wantInOrder(t, events, b.inStream(t)[10:], 2000)
 	wantInOrder(t, billing, b.inQueue(t)[10:], 2000)
 	b.wantNoFailure(t)
@@ -133,7 +133,7 @@ func testUnroutable(t *testing.T, rabbit *rabbitdev.Server) {
 	if _, text := b.isDead(t, "billing.lost"); !strings.Contains(text, "billing.lost") {
 		t.Errorf("the error does not name the routing key: %s", text)
 	}
-	b.db.drained(t, time.Minute)
+	b.db.drained(t, 3*time.Minute)
 	wantInOrder(t, billing, b.inQueue(t), 100)
 	b.wantCauses(t)
 	b.wantDead(t, 1, 2)
@@ -183,7 +183,7 @@ func testOversized(t *testing.T, rabbit *rabbitdev.Server) {
 			t.Errorf("%s is dead because of %s", topic, text)
 		}
 	}
-	b.db.drained(t, time.Minute)
+	b.db.drained(t, 3*time.Minute)
 	wantInOrder(t, billing, b.inQueue(t), 300)
 	wantInOrder(t, events, b.inStream(t), 300)
 	b.wantDead(t, 2, 1)
@@ -199,7 +199,7 @@ func testLineBreak(t *testing.T, rabbit *rabbitdev.Server) {
 	if _, text := b.isDead(t, "events.broken"); !strings.Contains(text, "note") {
 		t.Errorf("the error does not name the header: %s", text)
 	}
-	b.db.drained(t, time.Minute)
+	b.db.drained(t, 3*time.Minute)
 	wantInOrder(t, events, b.inStream(t), 100)
 	found := 0
 	for _, d := range b.inQueueRaw(t) {
@@ -219,7 +219,7 @@ func testLineBreak(t *testing.T, rabbit *rabbitdev.Server) {
 func testMissing(t *testing.T, rabbit *rabbitdev.Server) {
 	b := newBrokers(t, rabbit, newNATS(t), routing{maxAttempts: 100})
 	b.publishBoth(t, 100)
-	b.db.drained(t, time.Minute)
+	b.db.drained(t, 3*time.Minute)
 	if err := rabbit.Delete(b.exchange); err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func testMissing(t *testing.T, rabbit *rabbitdev.Server) {
 	if err := rabbit.Bind(b.exchange, b.exchange, "#", nil); err != nil {
 		t.Fatal(err)
 	}
-	b.db.drained(t, time.Minute)
+	b.db.drained(t, 3*time.Minute)
 	b.wantState(t, billing, outbox.StateAvailable, "")
 	wantInOrder(t, billing, b.inQueue(t)[100:], 100)
 	if n := b.db.count(t.Context(), dead); n != 0 {
