@@ -70,16 +70,19 @@ func TestSampleOfMany(t *testing.T) {
 	exec(t, conn, "update outbox.waiting set available_at = 'epoch'::timestamptz + interval '100 years'")
 	exec(t, conn, `insert into outbox.waiting (id, topic, payload, available_at, attempts)
 		select gen_random_uuid(), 'a', '', clock_timestamp() + interval '1 day', g % 4 from generate_series(1, 200) g`)
-	exec(t, conn, "analyze")
 	var s *outbox.Sample
-	eventually(t, func() bool {
+	estimated := func() bool {
+		exec(t, conn, "select") // a session of PostgreSQL 14 tells what it has counted with a later command
 		err := store.inspect(t.Context(), func(tx pgx.Tx) (err error) {
 			s, err = store.sample(t.Context(), tx, 100)
 			return err
 		})
-		return err == nil && s.Ready.Estimated && s.Retrying.Estimated && s.Ready.Messages == 299
-	})
-	if waiting := s.Retrying.Messages + s.Scheduled.Messages; waiting != 201 || s.Scheduled.Messages < 25 || s.Scheduled.Messages > 100 {
+		return err == nil && s.Ready.Estimated && s.Retrying.Estimated && s.Ready.Messages == 299 && s.Retrying.Messages+s.Scheduled.Messages == 201
+	}
+	eventually(t, estimated) // and what is told after ANALYZE is counted twice
+	exec(t, conn, "analyze")
+	eventually(t, estimated)
+	if s.Scheduled.Messages < 25 || s.Scheduled.Messages > 100 {
 		t.Errorf("%d retrying and %d scheduled of 151 and 50", s.Retrying.Messages, s.Scheduled.Messages)
 	}
 	if s.OldestEligible == 0 {
