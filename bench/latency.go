@@ -14,6 +14,17 @@ type latencyRun struct {
 	notify pgstore.NotifyMode
 	to     outbox.Sink // nil: a handler that does nothing
 	hold   bench.HoldFunc
+	hops   bool // all have one key, and two relays hand it to each other
+}
+
+// Hops are fewer, since each waits for the one before.
+const hopsPerSecond = 100
+
+func (run latencyRun) rate(b *bench.Bed) int {
+	if run.hops {
+		return hopsPerSecond
+	}
+	return b.MessageRate
 }
 
 func latencyScenario() bench.Scenario {
@@ -24,28 +35,35 @@ func latencyScenario() bench.Scenario {
 	}
 	stream := func(notify pgstore.NotifyMode, hold bench.HoldFunc) runFunc {
 		return bench.JetStream().With(func(ctx context.Context, b *bench.Bed, to bench.Target) (bench.Sample, error) {
-			return latency(ctx, b, latencyRun{notify, to.Sink(), hold})
+			return latency(ctx, b, latencyRun{notify: notify, to: to.Sink(), hold: hold})
 		})
 	}
 	return bench.Scenario{
 		Name: "latency", Rate: "msg/s", Rounds: 1,
-		About: "commit → handler, or acknowledgement of a stream, at a fixed rate that does not wait for anything; \"due\" counts from when the message was due to be published",
+		About: "commit → handler, or acknowledgement of a stream, at a fixed rate that does not wait for anything; \"due\" counts from when the message was due to be published; one key goes from one relay to the other at 100 messages a second",
 		Cases: []bench.Case{
 			{Name: "handler, notifications on", Run: handler(pgstore.NotifyPublish, nil)},
 			{Name: "handler, notifications off", Run: handler(pgstore.NotifyOff, nil)},
 			{Name: "JetStream, notifications on", Run: stream(pgstore.NotifyPublish, nil)},
 			{Name: "JetStream, notifications off", Run: stream(pgstore.NotifyOff, nil)},
 			{Name: "JetStream, on, a writer is open", Run: stream(pgstore.NotifyPublish, bench.HoldWriter)},
+			{Name: "handler, one key, two relays", Run: func(ctx context.Context, b *bench.Bed) (bench.Sample, error) {
+				return latency(ctx, b, latencyRun{notify: pgstore.NotifyPublish, hops: true})
+			}},
 		},
 	}
 }
 
 func latency(ctx context.Context, b *bench.Bed, run latencyRun) (bench.Sample, error) {
-	n := int(b.LatencyFor.Seconds() * float64(b.MessageRate))
+	n := int(b.LatencyFor.Seconds() * float64(run.rate(b)))
 	if err := b.Empty(ctx); err != nil {
 		return bench.Sample{}, err
 	}
-	t, ts, w := bench.NewTally(n, 0), bench.NewTimes(n), &bench.Wire{}
+	keys := 0
+	if run.hops {
+		keys = 1
+	}
+	t, ts, w := bench.NewTally(n, keys), bench.NewTimes(n), &bench.Wire{}
 	var ends closers
 	u, err := func() (u bench.Usage, err error) {
 		writing, f, err := startLatency(ctx, b, run, t, ts, w, &ends)
@@ -56,7 +74,7 @@ func latency(ctx context.Context, b *bench.Bed, run latencyRun) (bench.Sample, e
 		if err != nil {
 			return u, err
 		}
-		_, err = writing.AtRate(ctx, f, b.MessageRate, t, ts, b.Stall)
+		_, err = writing.AtRate(ctx, f, run.rate(b), t, ts, b.Stall)
 		u, errFinish := m.Finish(ctx, ends.close)
 		return u, errors.Join(err, errFinish)
 	}()
@@ -64,7 +82,7 @@ func latency(ctx context.Context, b *bench.Bed, run latencyRun) (bench.Sample, e
 		return bench.Sample{}, err
 	}
 	left, err := b.Left(ctx, 0)
-	more := append(ts.Figures(b.MessageRate), u.Figures(n)...)
+	more := append(ts.Figures(run.rate(b)), u.Figures(n)...)
 	return bench.Sample{Rate: float64(n) / u.Took.Seconds(), More: more, Faults: t.Faults(left, bench.Unknown)}, err
 }
 
@@ -82,15 +100,19 @@ func startLatency(ctx context.Context, b *bench.Bed, run latencyRun, t *bench.Ta
 		return bench.Writing{}, nil, err
 	}
 	ends.add(func() error { closeStore(); return nil })
-	pool, err := b.Pool(ctx, bench.Writers, w)
+	publish, conns, relays := bench.Via(store), int32(bench.Writers), 1
+	if run.hops { // one connection commits in the order of publishing
+		publish, conns, relays = bench.ViaKey(store, "k"), 1, 2
+	}
+	pool, err := b.Pool(ctx, conns, w)
 	if err != nil {
 		return bench.Writing{}, nil, err
 	}
 	ends.add(func() error { pool.Close(); return nil })
-	f, err := bench.StartFleet(ctx, b.Stores, bench.FleetConfig{Relays: 1, Route: ts.Route(run.to, t), Notify: run.notify, Tally: t, Wire: w})
+	f, err := bench.StartFleet(ctx, b.Stores, bench.FleetConfig{Relays: relays, Route: ts.Route(run.to, t), Notify: run.notify, Tally: t, Wire: w})
 	if err != nil {
 		return bench.Writing{}, nil, err
 	}
 	ends.add(f.Stop)
-	return b.Writing(pool, bench.Via(store)), f, nil
+	return b.Writing(pool, publish), f, nil
 }

@@ -117,7 +117,7 @@ func checkPlainChoice(t testing.TB, url string, rounds int, known func(keys []st
 		}
 		holds := rng.IntN(2) == 0
 		floor, keys := randomOutbox(t, tx, rng, holds)
-		limit, window := 1+rng.IntN(30), 1+rng.IntN(60)
+		limit, window := 1+rng.IntN(30), rng.IntN(60)
 		high := rng.Int64N(floor + 1)
 		seqs := chosenSeqs(t, tx, "select floor, seqs from outbox.choose_plain('', null, 0, $1, 'lane', $2, 1000, $3, $4, 0, $5, $6, null)",
 			floor, limit, window, keys, high, known(undeliveredBelow(t, tx, high)))

@@ -91,10 +91,7 @@ func (s *Store) claimOnce(ctx context.Context, q outbox.ClaimQuery, p probe, que
 	var known *ledger
 	errs := s.runWith(ctx, func(conn *pgx.Conn) [][]call {
 		known = s.ledgerOf(conn)
-		below := p.base.on(known)
-		claim := call{s.sql.claim, []any{q.Relay, q.Destination, q.Token, q.Limit, q.Bytes, q.Oversized, closed,
-			p.floor, p.share, p.window, p.windowOnly, p.due.at, p.due.seq, p.due.rows, orEmpty(p.keys), orEmpty(p.seqs), orEmpty(p.foreign), p.lost, p.lostAfter,
-			known.low, known.backend, below.base, below.high, orEmpty(below.known), queue, p.streamedSeqs()}, func(rows pgx.Rows) error {
+		claim := call{s.sql.claim, claimArgs(q, p, closed, known, queue), func(rows pgx.Rows) error {
 			err := answer.scan(rows)
 			s.learn(known, answer)
 			return err
@@ -128,6 +125,19 @@ func (s *Store) claimOnce(ctx context.Context, q outbox.ClaimQuery, p probe, que
 		p.base.learn(p.look, time.Now())
 	}
 	return answer, fetched.claims(), nil
+}
+
+// claimArgs are those of queries/claim.sql, line by line: what is asked for, the window, due rows, other candidates, and what
+// is known on this connection.
+func claimArgs(q outbox.ClaimQuery, p probe, closed any, known *ledger, queue bool) []any {
+	below := p.base.on(known)
+	return []any{
+		q.Relay, q.Destination, q.Token, q.Limit, q.Bytes, q.Oversized, closed,
+		p.floor, p.share, p.window, p.windowOnly,
+		p.due.at, p.due.seq, p.due.rows,
+		orEmpty(p.keys), orEmpty(p.seqs), orEmpty(p.foreign), p.lost, p.lostAfter,
+		known.low, known.backend, below.base, below.high, orEmpty(below.known), queue, p.streamedSeqs(),
+	}
 }
 
 func (s *Store) fetchCall(q outbox.ClaimQuery, f *fetch, known []int64) call {

@@ -70,6 +70,9 @@ func (k *skippedKeys) take(now time.Time, limit int) []string {
 	return keys
 }
 
+// releasedAtLeast reports whether so many keys were released since they were asked for.
+func (k *skippedKeys) releasedAtLeast(n int) bool { return len(k.urgent) >= n }
+
 // pick moves keys from a queue to the list. A key that is in both queues is no longer marked when it comes up
 // for the second time.
 func (k *skippedKeys) pick(keys, queue []string, limit int) (picked, rest []string) {

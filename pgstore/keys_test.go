@@ -35,3 +35,39 @@ func TestReleasedKeysLeaveRoomForOthers(t *testing.T) {
 	}
 	t.Error("a key waits behind keys that are released again and again")
 }
+
+// TestReleasedKeysNeedNoWindow: where the relay has released enough keys to fill a claim, windows do not run ahead of what can be
+// taken, and for the sake of other keys some are looked at all the same.
+func TestReleasedKeysNeedNoWindow(t *testing.T) {
+	const limit = 500
+	l := newLane()
+	release := func(n int) {
+		for i := range n {
+			l.skip(fmt.Sprint(i))
+			l.release(fmt.Sprint(i))
+		}
+	}
+	release(10)
+	if p := l.next(limit, 1<<20, 0); p.window == 0 || len(p.keys) != 10 {
+		t.Fatalf("10 keys released: a window of %d rows and %d keys, want a window and the keys", p.window, len(p.keys))
+	}
+	windows := 0
+	for range 4 * maxWindowless {
+		release(limit)
+		p := l.next(limit, 1<<20, 0)
+		switch {
+		case p.window > 0:
+			windows++
+		case len(p.keys) != limit/2:
+			t.Fatalf("no window, and %d keys", len(p.keys))
+		}
+	}
+	if windows != 3 {
+		t.Errorf("%d windows in %d claims, want 3", windows, 4*maxWindowless)
+	}
+	release(limit)
+	l.windowless = 0
+	if p := l.next(1, 1<<20, 0); len(p.keys) != 1 {
+		t.Errorf("one slot is free: %d keys, want one", len(p.keys))
+	}
+}

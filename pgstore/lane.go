@@ -21,6 +21,7 @@ type lane struct {
 	grown      bool // the window: it is larger than what is asked for, because the last ones brought little
 	due        duePass
 	keys       *skippedKeys
+	windowless int     // claims since the last window
 	offered    []int64 // found by the sweep
 	foreign    []int64 // lost claims that hold nothing for this lane
 	lost       int     // how many lost claims a call looks at
@@ -39,11 +40,12 @@ type lane struct {
 
 // Bounds of a lane.
 const (
-	maxWindow  = 8000 // rows; a claim must not hold the lock for long
-	maxOffered = 10_000
-	maxForeign = 256
-	fewLost    = 8
-	mostLost   = 512
+	maxWindow     = 8000 // rows; a claim must not hold the lock for long
+	maxWindowless = 8    // claims in a row
+	maxOffered    = 10_000
+	maxForeign    = 256
+	fewLost       = 8
+	mostLost      = 512
 )
 
 func newLane() *lane { return &lane{keys: newSkippedKeys(), lost: fewLost} }
@@ -111,12 +113,26 @@ func (l *lane) next(limit int, bytes int64, wakes uint64) probe {
 	p := probe{
 		base: &l.base, look: look,
 		floor: l.floor, share: l.floor >= l.alone, window: l.window, windowOnly: l.windowOnly,
-		due:  l.due.next(time.Now()),
-		keys: l.keys.take(time.Now(), maxKeysPerCall), seqs: l.offered[:min(len(l.offered), limit)],
+		due:     l.due.next(time.Now()),
+		seqs:    l.offered[:min(len(l.offered), limit)],
 		foreign: l.foreign, lost: l.lost, lostAfter: l.lostAfter,
 	}
+	l.nextKeys(&p, limit)
 	l.nextStreamed(&p, limit, bytes)
 	return p
+}
+
+// nextKeys continues skipped keys. Where the relay itself has just released enough of them, they fill the claim, and no window
+// is looked at: with few keys, all of which are in flight most of the time, windows would run ahead of what can be taken.
+// Now and then there is one all the same, for the sake of other keys.
+func (l *lane) nextKeys(p *probe, limit int) {
+	if !l.windowOnly && l.windowless < maxWindowless && l.keys.releasedAtLeast(max(limit/4, maxKeysPerCall)) {
+		l.windowless++
+		p.window, p.keys = 0, l.keys.take(time.Now(), max(limit/2, 1))
+		return
+	}
+	l.windowless = 0
+	p.keys = l.keys.take(time.Now(), maxKeysPerCall)
 }
 
 // abandon puts back what a call that failed had asked for.

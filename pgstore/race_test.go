@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -133,6 +134,45 @@ func TestLateSettleUntilTakeover(t *testing.T) {
 		if takenOver != (left == 3) {
 			t.Errorf("taken over %v: %d messages are left", takenOver, left)
 		}
+	}
+}
+
+// TestPartsOfAClaimSettleAtTheSameTime: two parts change the claim's row by expressions on its own columns, so that the second,
+// which has waited for the first, does not bring back what that has taken from the lists.
+func TestPartsOfAClaimSettleAtTheSameTime(t *testing.T) {
+	url := migratedDatabase(t)
+	conn, beside := connect(t, url), connect(t, url)
+	store := newStore(t, url, nil)
+	insert(t, conn, "a", 4, 0)
+	r := newTestRelay(t, store, ">")
+	ds := r.claim(t, 4)
+	if len(ds) != 4 {
+		t.Fatalf("claimed %d of 4", len(ds))
+	}
+	tx, err := beside.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const settleOne = `select outbox.settle($1, array[$2::bigint], array[$3::uuid], array[$4::bigint],
+		'{delivered}', '{1}', '{0}', '{""}', '{""}', false, null)`
+	if _, err := tx.Exec(t.Context(), settleOne, r.info.ID, ds[0].Claim.ID, ds[0].Claim.Token, ds[0].Seq); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan []outbox.Settled, 1)
+	go func() { done <- r.settle(t, outbox.Delivered, ds[1]) }()
+	waitUntil(t, "the second part waits", func() bool {
+		return value[int](t, conn, "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'") == 1
+	})
+	commit(t, tx)
+	if got := <-done; got[0] != outbox.SettledNow {
+		t.Errorf("the second part was %v", got[0])
+	}
+	left := value[[]int64](t, conn, "select seqs from outbox.claim")
+	if want := []int64{ds[2].Seq, ds[3].Seq}; !slices.Equal(left, want) {
+		t.Errorf("the claim lists %d, want %d", left, want)
+	}
+	if n := value[int](t, conn, "select cardinality(keys) from outbox.claim"); n != 2 {
+		t.Errorf("and %d keys", n)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +25,8 @@ type Options struct {
 	MessageRate int           // messages per second of the latency scenario
 
 	run        []string // scenarios; empty: all
+	cases      *regexp.Regexp
+	repsAsked  bool // for so many rounds, also of scenarios that have fewer by themselves
 	engine     string
 	limit      time.Duration
 	json       string
@@ -39,8 +42,9 @@ func parseOptions(args []string, scenarios []Scenario, log io.Writer) (Options, 
 	fs.SetOutput(log)
 	names := namesOf(scenarios)
 	fs.Func("run", "scenarios, separated by commas: "+strings.Join(names, ", ")+" (default all)", func(list string) error { return o.setRun(list, names) })
+	fs.Func("case", "only cases whose names match this `regexp`; what they are compared with may be missing", o.setCases)
 	fs.IntVar(&o.Rows, "rows", 0, "messages of a backlog (default 200000, 50000 with -short)")
-	fs.IntVar(&o.Reps, "reps", 0, "rounds; medians are of so many runs (default 5, 3 with -short)")
+	fs.IntVar(&o.Reps, "reps", 0, "rounds; medians are of so many runs (default 5, 3 with -short, fewer in some scenarios)")
 	fs.BoolVar(&o.Short, "short", false, "fewer rounds, smaller backlogs, shorter runs")
 	fs.BoolVar(&o.Large, "large", false, "a backlog of 10 million as well, in the scenario that has backlogs by size")
 	fs.DurationVar(&o.PublishFor, "publish-for", 0, "time of each publish run (default 3s, 1s with -short)")
@@ -89,12 +93,18 @@ func (o *Options) set(text string) error {
 	return nil
 }
 
+func (o *Options) setCases(pattern string) (err error) {
+	o.cases, err = regexp.Compile(pattern)
+	return err
+}
+
 // complete fills in defaults and checks what cannot be measured.
 func (o *Options) complete() error {
 	rows, reps, publishFor, latencyFor, idleFor := 200_000, 5, 3*time.Second, 20*time.Second, 10*time.Second
 	if o.Short {
 		rows, reps, publishFor, latencyFor, idleFor = 50_000, 3, time.Second, 5*time.Second, 3*time.Second
 	}
+	o.repsAsked = o.Reps > 0
 	o.Rows, o.Reps = cmp.Or(o.Rows, rows), cmp.Or(o.Reps, reps)
 	o.PublishFor, o.LatencyFor, o.IdleFor = cmp.Or(o.PublishFor, publishFor), cmp.Or(o.LatencyFor, latencyFor), cmp.Or(o.IdleFor, idleFor)
 	if !slices.Contains(engineNames(), o.engine) {
@@ -118,4 +128,14 @@ func (o *Options) complete() error {
 
 func (o *Options) chosen(scenario string) bool {
 	return len(o.run) == 0 || slices.Contains(o.run, scenario)
+}
+
+func (o *Options) chosenCase(name string) bool { return o.cases == nil || o.cases.MatchString(name) }
+
+// roundsOf returns how often a scenario is run.
+func (o *Options) roundsOf(sc Scenario) int {
+	if sc.Rounds > 0 && !o.repsAsked {
+		return min(o.Reps, sc.Rounds)
+	}
+	return o.Reps
 }

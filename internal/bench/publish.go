@@ -37,9 +37,12 @@ type Publisher interface {
 }
 
 // Via publishes by a Publisher.
-func Via(p Publisher) PublishFunc {
+func Via(p Publisher) PublishFunc { return ViaKey(p, "") }
+
+// ViaKey gives all messages one key.
+func ViaKey(p Publisher, key string) PublishFunc {
 	return func(ctx context.Context, tx pgx.Tx, payload []byte) error {
-		_, err := p.Publish(ctx, tx, outbox.Message{Topic: Topic, Payload: payload, ContentType: contentType})
+		_, err := p.Publish(ctx, tx, outbox.Message{Topic: Topic, Key: key, Payload: payload, ContentType: contentType})
 		return err
 	}
 }

@@ -23,7 +23,7 @@ type Scenario struct {
 	Name   string
 	About  string
 	Rate   string // the unit of its rates
-	Rounds int    // if not the options'
+	Rounds int    // at most, if the options do not say how many
 	Cases  []Case
 	End    func() error // ends what its runs share; nil: nothing
 }
@@ -80,13 +80,13 @@ func (s Sample) figure(name string) float64 {
 // each with its bases in the same round.
 func (b *Bed) rounds(ctx context.Context, sc Scenario) ([]Result, error) {
 	runs := make([][]Sample, len(sc.Cases))
-	n := b.Reps
-	if sc.Rounds > 0 {
-		n = min(n, sc.Rounds)
-	}
+	n := b.roundsOf(sc)
 	for round := range n {
 		done := map[string]Sample{}
 		for i, c := range sc.Cases {
+			if !b.chosenCase(c.Name) {
+				continue
+			}
 			s, err := c.Run(ctx, b)
 			if errors.Is(err, ErrSkipped) {
 				continue

@@ -1,5 +1,5 @@
 -- made by go test ./pgstore -run TestRecordedSchema -record-schema
--- migrations: 6fc3c244c778e111443f185501a7972d48e60cc60ab4862c9b850457fd1202ad
+-- migrations: 4dcfbc6c237ddf4a17d86ca4953aa645664e7a7558049ffd86355bcad1a875dc
 --
 -- PostgreSQL database dump
 --
@@ -2015,19 +2015,6 @@ COMMENT ON FUNCTION outbox.home() IS 'Which database the outbox is in. The setti
 
 
 --
--- Name: keys_without(bigint[], integer[], bigint[]); Type: FUNCTION; Schema: outbox; Owner: -
---
-
-CREATE FUNCTION outbox.keys_without(seqs bigint[], keys integer[], gone bigint[]) RETURNS integer[]
-    LANGUAGE sql IMMUTABLE
-    AS $$
-    select coalesce(array_agg(s.key order by s.n), '{}')
-    from unnest(seqs, keys) with ordinality s(seq, key, n)
-    where s.seq not in (select unnest(gone))
-$$;
-
-
---
 -- Name: lane_regexps(jsonb); Type: FUNCTION; Schema: outbox; Owner: -
 --
 
@@ -2900,19 +2887,6 @@ COMMENT ON FUNCTION outbox.seq_at(p_at timestamp with time zone) IS 'Internal: w
 
 
 --
--- Name: seqs_without(bigint[], bigint[]); Type: FUNCTION; Schema: outbox; Owner: -
---
-
-CREATE FUNCTION outbox.seqs_without(seqs bigint[], gone bigint[]) RETURNS bigint[]
-    LANGUAGE sql IMMUTABLE
-    AS $$
-    select coalesce(array_agg(s.seq order by s.n), '{}')
-    from unnest(seqs) with ordinality s(seq, n)
-    where s.seq not in (select unnest(gone))
-$$;
-
-
---
 -- Name: set_archive(text); Type: FUNCTION; Schema: outbox; Owner: -
 --
 
@@ -2999,17 +2973,19 @@ begin
            array_agg(r.seq) filter (where r.result = 'settled')
     into results, v_ended, v_moved, v_returned, v_gone
     from (
+        -- By hashed sets: a search of the claim's list for each message would take the square of it.
         select o.n, o.seq, o.kind, case
-                   when o.seq = any (c.seqs) then 'settled'
-                   when c.id is not null then 'before'
+                   when (o.claim, o.token, o.seq) in (
+                       select c.id, c.token, l.seq
+                       from "outbox".claim c, unnest(c.seqs) l(seq)
+                       where c.id = any (p_claims) and c.relay = p_relay) then 'settled'
+                   when (o.claim, o.token) in (
+                       select c.id, c.token from "outbox".claim c where c.id = any (p_claims) and c.relay = p_relay) then 'before'
                    when exists (select from "outbox".message m where m.seq = o.seq)
                      or exists (select from "outbox".waiting w where w.seq = o.seq) then 'fenced'
                    else 'before'
                end as result
         from unnest(p_claims, p_tokens, p_seqs, p_kinds) with ordinality o(claim, token, seq, kind, n)
-        left join lateral (
-            select c.id, c.seqs from "outbox".claim c where c.id = o.claim and c.token = o.token and c.relay = p_relay limit 1
-        ) c on true
     ) r;
     if v_gone is null then
         return;
@@ -3053,7 +3029,7 @@ begin
     end if;
 
     update "outbox".claim c
-    set seqs = "outbox".seqs_without(c.seqs, v_gone), keys = "outbox".keys_without(c.seqs, c.keys, v_gone)
+    set (seqs, keys) = (select w.seqs, w.keys from "outbox".without(c.seqs, c.keys, v_gone) w)
     where c.id = any (p_claims) and c.token = any (p_tokens) and c.relay = p_relay;
     delete from "outbox".claim c
     where c.id = any (p_claims) and c.token = any (p_tokens) and c.relay = p_relay and c.seqs = '{}';
@@ -3249,8 +3225,7 @@ CREATE FUNCTION outbox.take_over(lost bigint[], taken bigint[]) RETURNS void
     AS $$
 begin
     update "outbox".claim c
-    set seqs = "outbox".seqs_without(c.seqs, taken),
-        keys = "outbox".keys_without(c.seqs, c.keys, taken),
+    set (seqs, keys) = (select w.seqs, w.keys from "outbox".without(c.seqs, c.keys, taken) w),
         lapses = c.lapses + (c.relay is not null)::int,
         relay = null
     where c.id = any (lost) and c.seqs && taken;
@@ -3346,6 +3321,26 @@ $$;
 --
 
 COMMENT ON FUNCTION outbox.with_content_type(headers jsonb, content_type text) IS 'Internal: headers with the content type among them.';
+
+
+--
+-- Name: without(bigint[], integer[], bigint[]); Type: FUNCTION; Schema: outbox; Owner: -
+--
+
+CREATE FUNCTION outbox.without(seqs bigint[], keys integer[], gone bigint[]) RETURNS TABLE(seqs bigint[], keys integer[])
+    LANGUAGE sql IMMUTABLE
+    AS $_$
+    select coalesce(array_agg(l.seq order by l.n), '{}'), coalesce(array_agg(l.key order by l.n), '{}')
+    from unnest($1, $2) with ordinality l(seq, key, n)
+    where l.seq not in (select g.seq from unnest($3) g(seq))
+$_$;
+
+
+--
+-- Name: FUNCTION without(seqs bigint[], keys integer[], gone bigint[]); Type: COMMENT; Schema: outbox; Owner: -
+--
+
+COMMENT ON FUNCTION outbox.without(seqs bigint[], keys integer[], gone bigint[]) IS 'What is left of a claim''s lists.';
 
 
 SET default_tablespace = '';
@@ -4140,89 +4135,89 @@ ALTER TABLE ONLY outbox.archive ATTACH PARTITION outbox.archive_default DEFAULT;
 -- Data for Name: archive_default; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.archive_default VALUES (15, '01a22c87-807a-7622-9fac-163027105378', 'up.kept', 'up.kept', '\x6b6570742031', '{"Label": "kept 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.482533+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 12:56:47.615536+00');
-INSERT INTO outbox.archive_default VALUES (16, '01a22c87-807a-7c71-a140-6daab2b1e79b', 'up.kept', 'up.kept', '\x6b6570742032', '{"Label": "kept 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.482876+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 12:56:47.615536+00');
+INSERT INTO outbox.archive_default VALUES (15, '01a22d08-7923-783d-8a95-23064b2939fd', 'up.kept', 'up.kept', '\x6b6570742031', '{"Label": "kept 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:17:39.74767+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 15:17:39.864687+00');
+INSERT INTO outbox.archive_default VALUES (16, '01a22d08-7924-7064-adbb-0daaead24c36', 'up.kept', 'up.kept', '\x6b6570742032', '{"Label": "kept 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:17:39.748099+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 15:17:39.864687+00');
 
 
 --
 -- Data for Name: claim; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.claim OVERRIDING SYSTEM VALUE VALUES (1, '01a22c87-8084-7c3a-bd12-eb93c569ebef', '01a22c87-807b-70fe-a243-6323f31d26df', 1, 'lane', '{5,6}', '{1318119338,1318119338}', 17, 0, '2026-11-30 12:56:47.499093+00');
+INSERT INTO outbox.claim OVERRIDING SYSTEM VALUE VALUES (1, '01a22d08-7930-7c3d-8244-18f3c4c532d6', '01a22d08-7924-75c1-a246-6c2463ef92e8', 1, 'lane', '{5,6}', '{1318119338,1318119338}', 17, 0, '2026-11-30 15:17:39.769281+00');
 
 
 --
 -- Data for Name: control; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.control VALUES ('topic', 'up.paused', 'recorded', 'test', '2026-11-30 12:56:47.619024+00');
+INSERT INTO outbox.control VALUES ('topic', 'up.paused', 'recorded', 'test', '2026-11-30 15:17:39.867102+00');
 
 
 --
 -- Data for Name: dead; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.dead VALUES (10, '01a22c87-8078-7ce7-a5b7-8fd4b2457827', 'up.dead', NULL, '\x646561642031', '{"Label": "dead 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.48092+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 12:56:47.5837+00', '2026-11-30 12:56:47.5837+00', 'error', 'as recorded', '2026-11-30 12:56:47.5837+00');
-INSERT INTO outbox.dead VALUES (11, '01a22c87-8079-7512-8bb2-5dad73b4026a', 'up.dead', NULL, '\x646561642032', '{"Label": "dead 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.481399+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 12:56:47.5837+00', '2026-11-30 12:56:47.5837+00', 'error', 'as recorded', '2026-11-30 12:56:47.5837+00');
-INSERT INTO outbox.dead VALUES (12, '01a22c87-8079-795c-a9fd-e0b58982342c', 'up.parked', 'up.parked', '\x7061726b65642031', '{"Label": "parked 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.481672+00', 0, 3, 0, true, NULL, NULL, '2026-11-30 12:56:47.598976+00', '2026-11-30 12:56:47.598976+00', 'error', 'as recorded', '2026-11-30 12:56:47.598976+00');
+INSERT INTO outbox.dead VALUES (10, '01a22d08-7921-7782-b8ad-bb5e6eb95951', 'up.dead', NULL, '\x646561642031', '{"Label": "dead 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:17:39.745566+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 15:17:39.834282+00', '2026-11-30 15:17:39.834282+00', 'error', 'as recorded', '2026-11-30 15:17:39.834282+00');
+INSERT INTO outbox.dead VALUES (11, '01a22d08-7922-70d6-ac64-3d1e45981b0a', 'up.dead', NULL, '\x646561642032', '{"Label": "dead 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:17:39.746117+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 15:17:39.834282+00', '2026-11-30 15:17:39.834282+00', 'error', 'as recorded', '2026-11-30 15:17:39.834282+00');
+INSERT INTO outbox.dead VALUES (12, '01a22d08-7922-75e7-ac73-87160aaedfc3', 'up.parked', 'up.parked', '\x7061726b65642031', '{"Label": "parked 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:17:39.746443+00', 0, 3, 0, true, NULL, NULL, '2026-11-30 15:17:39.850098+00', '2026-11-30 15:17:39.850098+00', 'error', 'as recorded', '2026-11-30 15:17:39.850098+00');
 
 
 --
 -- Data for Name: dedup; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.dedup VALUES ('up.ready', 'once', '01a22c87-8072-7896-b341-0ce943c857be', 4, '2026-11-30 12:56:47.47663+00');
+INSERT INTO outbox.dedup VALUES ('up.ready', 'once', '01a22d08-791a-7e90-a98b-bdafca3ccac3', 4, '2026-11-30 15:17:39.740628+00');
 
 
 --
 -- Data for Name: message; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.message VALUES (1, '01a22c87-8066-7e79-b0ac-b3a0caf5cd9d', 'up.ready', 'up.ready', '\x72656164792031', '{"Label": "ready 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.46469+00');
-INSERT INTO outbox.message VALUES (2, '01a22c87-806d-7d39-89fd-ed145c82b333', 'up.ready', 'up.ready', '\x72656164792032', '{"Label": "ready 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.470124+00');
-INSERT INTO outbox.message VALUES (3, '01a22c87-8071-7c9b-a8fa-7aab9c2addd5', 'up.ready', 'up.ready', '\x72656164792033', '{"Label": "ready 3"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.473995+00');
-INSERT INTO outbox.message VALUES (4, '01a22c87-8072-7896-b341-0ce943c857be', 'up.ready', NULL, '\x72656164792034', '{"Label": "ready 4", "content-type": "text/plain"}', 'once', 7, '01:00:00', NULL, '2026-11-30 12:56:47.47707+00');
-INSERT INTO outbox.message VALUES (5, '01a22c87-8075-7cec-b7eb-6b004a99f62a', 'up.flight', 'up.flight', '\x666c696768742031', '{"Label": "flight 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.477978+00');
-INSERT INTO outbox.message VALUES (6, '01a22c87-8076-76c6-891f-4a93d84cdae1', 'up.flight', 'up.flight', '\x666c696768742032', '{"Label": "flight 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.478567+00');
-INSERT INTO outbox.message VALUES (8, '01a22c87-8077-73b0-83c8-fe462747cc78', 'up.retry', 'up.retry', '\x72657472792032', '{"Label": "retry 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.479306+00');
-INSERT INTO outbox.message VALUES (13, '01a22c87-8079-7d69-a083-d958203e8631', 'up.parked', 'up.parked', '\x7061726b65642032', '{"Label": "parked 2"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.48194+00');
-INSERT INTO outbox.message VALUES (14, '01a22c87-807a-7224-81c5-40a0cb31c2ee', 'up.paused', 'up.paused', '\x7061757365642031', '{"Label": "paused 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.48219+00');
+INSERT INTO outbox.message VALUES (1, '01a22d08-7915-7587-9985-1d3e8687c8e6', 'up.ready', 'up.ready', '\x72656164792031', '{"Label": "ready 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:17:39.734678+00');
+INSERT INTO outbox.message VALUES (2, '01a22d08-7919-781a-bb83-08c4864c6b47', 'up.ready', 'up.ready', '\x72656164792032', '{"Label": "ready 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:17:39.737814+00');
+INSERT INTO outbox.message VALUES (3, '01a22d08-791a-752d-8c7e-fd67504668bc', 'up.ready', 'up.ready', '\x72656164792033', '{"Label": "ready 3"}', NULL, NULL, NULL, NULL, '2026-11-30 15:17:39.738478+00');
+INSERT INTO outbox.message VALUES (4, '01a22d08-791a-7e90-a98b-bdafca3ccac3', 'up.ready', NULL, '\x72656164792034', '{"Label": "ready 4", "content-type": "text/plain"}', 'once', 7, '01:00:00', NULL, '2026-11-30 15:17:39.741074+00');
+INSERT INTO outbox.message VALUES (5, '01a22d08-791d-7efa-b8b8-e6fc47cf3779', 'up.flight', 'up.flight', '\x666c696768742031', '{"Label": "flight 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:17:39.742104+00');
+INSERT INTO outbox.message VALUES (6, '01a22d08-791e-77bd-b950-306843145973', 'up.flight', 'up.flight', '\x666c696768742032', '{"Label": "flight 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:17:39.742584+00');
+INSERT INTO outbox.message VALUES (8, '01a22d08-791f-7a84-a1d7-913b29e5807b', 'up.retry', 'up.retry', '\x72657472792032', '{"Label": "retry 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:17:39.743799+00');
+INSERT INTO outbox.message VALUES (13, '01a22d08-7922-7a3b-96c0-465f26effae4', 'up.parked', 'up.parked', '\x7061726b65642032', '{"Label": "parked 2"}', NULL, NULL, NULL, NULL, '2026-11-30 15:17:39.746737+00');
+INSERT INTO outbox.message VALUES (14, '01a22d08-7923-7331-8741-f5b0ca18402b', 'up.paused', 'up.paused', '\x7061757365642031', '{"Label": "paused 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:17:39.747273+00');
 
 
 --
 -- Data for Name: migration; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.migration VALUES (1, 'core', '2026-11-30 12:56:41.889342+00', 1);
+INSERT INTO outbox.migration VALUES (1, 'core', '2026-11-30 15:17:39.692778+00', 1);
 
 
 --
 -- Data for Name: operation; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.operation OVERRIDING SYSTEM VALUE VALUES (1, 'pause', '{"topic": "up.paused"}', NULL, NULL, 'done', 'test', 'recorded', '{"changed": 1}', '2026-11-30 12:56:47.619398+00', '2026-11-30 12:56:47.619398+00');
+INSERT INTO outbox.operation OVERRIDING SYSTEM VALUE VALUES (1, 'pause', '{"topic": "up.paused"}', NULL, NULL, 'done', 'test', 'recorded', '{"changed": 1}', '2026-11-30 15:17:39.867502+00', '2026-11-30 15:17:39.867502+00');
 
 
 --
 -- Data for Name: relay; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.relay VALUES ('01a22c87-807b-70fe-a243-6323f31d26df', '2026-11-30 12:57:47.489103+00', '00:01:00', 1, false, '{}', false, 'test', 0, 'test', 'poll', '{"lane": {"free": null, "take": "^(?:up\\.flight)$", "topics": [{"in": true, "pattern": "up.flight"}], "unordered": []}}', '{}', '{}', '', '2026-11-30 12:56:47.490947+00', '2026-11-30 12:56:47.489103+00');
+INSERT INTO outbox.relay VALUES ('01a22d08-7924-75c1-a246-6c2463ef92e8', '2026-11-30 15:18:39.755861+00', '00:01:00', 1, false, '{}', false, 'test', 0, 'test', 'poll', '{"lane": {"free": null, "take": "^(?:up\\.flight)$", "topics": [{"in": true, "pattern": "up.flight"}], "unordered": []}}', '{}', '{}', '', '2026-11-30 15:17:39.758225+00', '2026-11-30 15:17:39.755861+00');
 
 
 --
 -- Data for Name: setting; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.setting VALUES ('home', '7713911786142653404/16384/16396');
+INSERT INTO outbox.setting VALUES ('home', '7713973082847956653/16384/16396');
 
 
 --
 -- Data for Name: waiting; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.waiting VALUES (9, '01a22c87-8077-77e0-b650-9c9bef9b8723', 'up.later', 'up.later', '\x6c617465722031', '{"Label": "later 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.479772+00', 0, 0, 0, false, NULL, '2026-11-30 13:56:47.479772+00', NULL, NULL, NULL, NULL);
-INSERT INTO outbox.waiting VALUES (7, '01a22c87-8076-7dca-a92d-19eb863a2c85', 'up.retry', 'up.retry', '\x72657472792031', '{"Label": "retry 1"}', NULL, NULL, NULL, NULL, '2026-11-30 12:56:47.47901+00', 0, 1, 0, true, NULL, '2026-11-30 13:56:47.555146+00', '2026-11-30 12:56:47.555146+00', '2026-11-30 12:56:47.555146+00', 'error', 'as recorded');
+INSERT INTO outbox.waiting VALUES (9, '01a22d08-7920-70ea-b288-612235761502', 'up.later', 'up.later', '\x6c617465722031', '{"Label": "later 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:17:39.744331+00', 0, 0, 0, false, NULL, '2026-11-30 16:17:39.744331+00', NULL, NULL, NULL, NULL);
+INSERT INTO outbox.waiting VALUES (7, '01a22d08-791e-7df0-85f7-b1bb37cea670', 'up.retry', 'up.retry', '\x72657472792031', '{"Label": "retry 1"}', NULL, NULL, NULL, NULL, '2026-11-30 15:17:39.743011+00', 0, 1, 0, true, NULL, '2026-11-30 16:17:39.813646+00', '2026-11-30 15:17:39.813646+00', '2026-11-30 15:17:39.813646+00', 'error', 'as recorded');
 
 
 --

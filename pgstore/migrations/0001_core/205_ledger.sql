@@ -22,18 +22,11 @@ end
 $$;
 comment on function outbox.held(bigint, text, bigint[]) is 'Hashes of the keys held in a lane by claims other than these.';
 
-create function outbox.seqs_without(seqs bigint[], gone bigint[]) returns bigint[]
+create function outbox.without(seqs bigint[], keys int[], gone bigint[]) returns table (seqs bigint[], keys int[])
 language sql immutable
 as $$
-    select coalesce(array_agg(s.seq order by s.n), '{}')
-    from unnest(seqs) with ordinality s(seq, n)
-    where s.seq not in (select unnest(gone))
+    select coalesce(array_agg(l.seq order by l.n), '{}'), coalesce(array_agg(l.key order by l.n), '{}')
+    from unnest($1, $2) with ordinality l(seq, key, n)
+    where l.seq not in (select g.seq from unnest($3) g(seq))
 $$;
-
-create function outbox.keys_without(seqs bigint[], keys int[], gone bigint[]) returns int[]
-language sql immutable
-as $$
-    select coalesce(array_agg(s.key order by s.n), '{}')
-    from unnest(seqs, keys) with ordinality s(seq, key, n)
-    where s.seq not in (select unnest(gone))
-$$;
+comment on function outbox.without is 'What is left of a claim''s lists.';

@@ -7,8 +7,7 @@ language plpgsql volatile
 as $$
 begin
     update outbox.claim c
-    set seqs = outbox.seqs_without(c.seqs, taken),
-        keys = outbox.keys_without(c.seqs, c.keys, taken),
+    set (seqs, keys) = (select w.seqs, w.keys from outbox.without(c.seqs, c.keys, taken) w),
         lapses = c.lapses + (c.relay is not null)::int,
         relay = null
     where c.id = any (lost) and c.seqs && taken;

@@ -49,17 +49,19 @@ begin
            array_agg(r.seq) filter (where r.result = 'settled')
     into results, v_ended, v_moved, v_returned, v_gone
     from (
+        -- By hashed sets: a search of the claim's list for each message would take the square of it.
         select o.n, o.seq, o.kind, case
-                   when o.seq = any (c.seqs) then 'settled'
-                   when c.id is not null then 'before'
+                   when (o.claim, o.token, o.seq) in (
+                       select c.id, c.token, l.seq
+                       from outbox.claim c, unnest(c.seqs) l(seq)
+                       where c.id = any (p_claims) and c.relay = p_relay) then 'settled'
+                   when (o.claim, o.token) in (
+                       select c.id, c.token from outbox.claim c where c.id = any (p_claims) and c.relay = p_relay) then 'before'
                    when exists (select from outbox.message m where m.seq = o.seq)
                      or exists (select from outbox.waiting w where w.seq = o.seq) then 'fenced'
                    else 'before'
                end as result
         from unnest(p_claims, p_tokens, p_seqs, p_kinds) with ordinality o(claim, token, seq, kind, n)
-        left join lateral (
-            select c.id, c.seqs from outbox.claim c where c.id = o.claim and c.token = o.token and c.relay = p_relay limit 1
-        ) c on true
     ) r;
     if v_gone is null then
         return;
@@ -103,7 +105,7 @@ begin
     end if;
 
     update outbox.claim c
-    set seqs = outbox.seqs_without(c.seqs, v_gone), keys = outbox.keys_without(c.seqs, c.keys, v_gone)
+    set (seqs, keys) = (select w.seqs, w.keys from outbox.without(c.seqs, c.keys, v_gone) w)
     where c.id = any (p_claims) and c.token = any (p_tokens) and c.relay = p_relay;
     delete from outbox.claim c
     where c.id = any (p_claims) and c.token = any (p_tokens) and c.relay = p_relay and c.seqs = '{}';
