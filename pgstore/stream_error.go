@@ -64,6 +64,7 @@ func (s *Store) streamAdvice(err *pgconn.PgError) (problem, advice string) {
 	case err.Code == stateTooManyConnections && strings.Contains(err.Message, "max_wal_senders"):
 		return "no WAL sender is free", adviceCheck
 	case err.Code == statePrivilege && strings.Contains(err.Message, "replication"),
+		err.Code == statePrivilege && strings.Contains(err.Message, "WAL sender"), // since PostgreSQL 16
 		err.Code == stateInvalidAuthSpec && strings.Contains(err.Message, "replication"):
 		return "the role may not replicate (managed servers have a role to grant instead, see docs/wal.md)", s.adviceReplication()
 	case err.Code == statePrivilege:
