@@ -18,12 +18,17 @@ SOAK            ?= 1h
 SOAK_TO         ?= JetStream
 FUZZTIME        ?= 10s
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
-# VULNDB is a copy of the Go vulnerability database, as a URL (file: too); without one it is asked at vuln.go.dev.
+# What make versions runs: the folders of the server programs of each version, and what of whole relays is played on each.
+POSTGRES_BINS   ?=
+VERSIONS_PLAYED ?= DatabaseCrashes|RelaysKilledAtRandom|MixedFleet|EngineChanges|KilledInALargeTransaction|RedriveKilled
+# Where vulnerabilities are looked up: a copy of the Go vulnerability database, as a URL (file: too); module, the newest
+# golang.org/x/vulndb that the module proxy has; empty, vuln.go.dev.
 VULNDB      ?=
-GOVULNCHECK = $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0 $(if $(VULNDB),-db $(VULNDB))
+VULNMODULE  = golang.org/x/vulndb@latest
+GOVULNCHECK = $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-short race fuzz chaos matrix soak life bench bench-peers lint fmt fmt-check vet staticcheck tidy-check vuln
+.PHONY: help demo test test-short race fuzz chaos matrix soak life versions bench bench-peers lint fmt fmt-check vet staticcheck tidy-check vuln
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +74,14 @@ life: ## the life cycle at product size: archived messages, a killed redrive, mi
 	OUTBOX_TEST_SAMPLED=10000000 $(GO) test $(TESTFLAGS) -count=1 -v -run '^TestSampleOfMillions$$' ./pgstore
 	OUTBOX_TEST_BEHIND=2000000 $(GO) test $(TESTFLAGS) -count=1 -v -run '^TestThreeAtNight$$' ./cmd/outbox
 
+versions: ## test store, consumers and whole relays on other versions of PostgreSQL: POSTGRES_BINS='/opt/pg14/bin /opt/pg18/bin'
+	@test -n '$(POSTGRES_BINS)' || { echo "POSTGRES_BINS is empty: name the folders of the servers' programs, POSTGRES_BINS='/opt/pg14/bin /opt/pg18/bin'"; exit 2; }
+	for dir in $(POSTGRES_BINS); do \
+		"$$dir/postgres" --version && export OUTBOX_TEST_POSTGRES_URL= OUTBOX_TEST_POSTGRES_DIRS="$$dir" && \
+		$(GO) test $(TESTFLAGS) -count=1 ./pgstore ./inbox ./internal/sqldrivers ./internal/devservices/pgdev && \
+		$(GO) test $(TESTFLAGS) -count=1 -tags failpoint -run '^Test($(VERSIONS_PLAYED))$$' ./internal/e2e || exit 1; \
+	done
+
 bench: ## measure on a private server, in half an hour; BENCHFLAGS=-short takes some minutes, see docs/benchmarks.md
 	$(GO) run ./bench $(BENCHFLAGS)
 
@@ -93,9 +106,14 @@ staticcheck: ## run staticcheck, with and without failpoints
 	$(STATICCHECK) -tags failpoint $(POINTED)
 	for m in $(MODULES); do (cd $$m && $(STATICCHECK) ./...) || exit 1; done
 
-vuln: ## look for known vulnerabilities in the code that is called; needs the network, so no other target does it
-	$(GOVULNCHECK) ./...
-	for m in $(MODULES); do $(GOVULNCHECK) -C $$m ./... || exit 1; done
+vuln: ## look for known vulnerabilities in the code that is called; asks vuln.go.dev, with VULNDB=module the module proxy
+	@db='$(VULNDB)'; if [ "$$db" = module ]; then \
+		module=$$($(GO) mod download -json $(VULNMODULE)) || { echo "$$module"; exit 1; }; \
+		echo "$$module" | grep '"Version"'; \
+		db="file://$$(echo "$$module" | sed -n 's/^.*"Dir": "\(.*\)",*$$/\1/p')/data/osv"; \
+	fi; \
+	found=; for m in . $(MODULES); do echo "module in $$m" && $(GOVULNCHECK) $${db:+-db "$$db"} -C $$m ./... || found="$$found $$m"; done; \
+	test -z "$$found" || { echo "found in:$$found"; exit 1; }
 
 tidy-check: ## fail when a go.mod or go.sum is not tidy
 	$(GO) mod tidy -diff

@@ -46,7 +46,7 @@ func purge(age time.Duration, batch func(interval string) (int64, error)) (remov
 		return 0, &outbox.FieldError{Field: "age", Value: age.String(), Bound: "more than zero: it removes what is older"}
 	}
 	for {
-		n, err := batch(fmt.Sprintf("%d microseconds", age.Microseconds()))
+		n, err := batch(interval(age))
 		removed += n
 		if err != nil {
 			return removed, explain("purge marks", err)
@@ -55,4 +55,9 @@ func purge(age time.Duration, batch func(interval string) (int64, error)) (remov
 			return removed, nil
 		}
 	}
+}
+
+// interval is d for PostgreSQL: 14 takes no field of more than 32 bits, which are 35 minutes in microseconds.
+func interval(d time.Duration) string {
+	return fmt.Sprintf("%d minutes %d microseconds", d/time.Minute, (d % time.Minute).Microseconds())
 }

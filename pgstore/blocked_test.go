@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -95,7 +96,7 @@ func rowsOfClaim(t testing.TB, url string, relay outbox.ID, floor int64, keys []
 }
 
 var (
-	planScan    = regexp.MustCompile(` on message .*\(actual rows=(\d+) loops=(\d+)\)`)
+	planScan    = regexp.MustCompile(` on message .*\(actual rows=([\d.]+) loops=(\d+)\)`)
 	planRemoved = regexp.MustCompile(`^ *Rows Removed by Filter: (\d+)`)
 )
 
@@ -104,9 +105,9 @@ func rowsOf(plan string) (rows int) {
 	loops := 0 // of the scan whose lines these are
 	for line := range strings.Lines(plan) {
 		if match := planScan.FindStringSubmatch(line); match != nil {
-			n, _ := strconv.Atoi(match[1])
+			n, _ := strconv.ParseFloat(match[1], 64) // on average; since PostgreSQL 18 with two digits
 			loops, _ = strconv.Atoi(match[2])
-			rows += n * loops
+			rows += int(math.Round(n * float64(loops)))
 		} else if match := planRemoved.FindStringSubmatch(line); match != nil {
 			n, _ := strconv.Atoi(match[1])
 			rows += n * loops
@@ -156,5 +157,9 @@ func TestRowsOfAPlan(t *testing.T) {
 `
 	if got := rowsOf(plan); got != 21 {
 		t.Errorf("%d rows, want 5 and 2, three times", got)
+	}
+	of18 := strings.ReplaceAll(strings.ReplaceAll(plan, "rows=5 loops", "rows=4.67 loops"), "rows=7 loops", "rows=7.00 loops")
+	if got := rowsOf(of18); got != 20 {
+		t.Errorf("%d rows in the words of PostgreSQL 18, want 14 and three times 2", got)
 	}
 }

@@ -58,6 +58,37 @@ func TestInfiniteTimesAreRefused(t *testing.T) {
 	}
 }
 
+// Since PostgreSQL 17 an interval may be infinite. One that would make an infinite time is refused; a broker's is as long as
+// a duration can be.
+func TestInfiniteIntervals(t *testing.T) {
+	url := migratedDatabase(t)
+	conn := connect(t, url)
+	if value[int](t, conn, "select current_setting('server_version_num')::int") < 170000 {
+		t.Skip("intervals are finite before PostgreSQL 17")
+	}
+	for args, want := range map[string]string{
+		"ttl => 'infinity'": "23514", "delay => 'infinity'": "23514", "broker_ttl => '-infinity'": "23514",
+		"ttl => '-infinity'": "22023", "delay => '-infinity'": "22023",
+	} {
+		_, err := conn.Exec(t.Context(), "select outbox.publish('a', 'x', "+args+")")
+		if state, _ := sqlError(err); state != want {
+			t.Errorf("%s: %v, want %s", args, err, want)
+		}
+	}
+	exec(t, conn, "select outbox.publish('a', 'x', broker_ttl => 'infinity')")
+	relay := newTestRelay(t, newStore(t, url, nil), ">")
+	ds := relay.claim(t, 10)
+	if len(ds) != 1 || ds[0].BrokerTTL != longestInterval {
+		t.Fatalf("claimed %+v", ds)
+	}
+	relay.settle(t, outbox.Died, ds...)
+	for call, want := range map[string]int64{"older_than => 'infinity'": 0, "newer_than => 'infinity'": 1} {
+		if got := value[int64](t, conn, "select matched from outbox.redrive(topic => 'a', dry_run => true, "+call+")"); got != want {
+			t.Errorf("redrive of %s matches %d, want %d", call, got, want)
+		}
+	}
+}
+
 // A pause that is no topic pattern would be an error in every claim.
 func TestPauseOfNoPatternIsRefused(t *testing.T) {
 	t.Parallel()

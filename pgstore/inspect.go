@@ -269,7 +269,7 @@ const (
 
 // readHorizon finds what has held vacuum up for longer than patience.
 func readHorizon(ctx context.Context, tx pgx.Tx, patience time.Duration) (*outbox.HorizonHolder, error) {
-	rows, err := tx.Query(ctx, statusHorizonSQL, pgx.QueryExecModeExec, fmt.Sprintf("%d microseconds", patience.Microseconds()))
+	rows, err := tx.Query(ctx, statusHorizonSQL, pgx.QueryExecModeExec, interval(patience))
 	if err != nil {
 		return nil, err
 	}

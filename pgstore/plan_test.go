@@ -94,8 +94,8 @@ func TestClaimPlanUsesIndexesWhateverTheStatistics(t *testing.T) {
 	url := migratedDatabase(t)
 	conn := connect(t, url)
 	insert(t, conn, "a", 2000, 100)
-	exec(t, conn, "analyze")
 	relay := newTestRelay(t, newStore(t, url, nil), ">")
+	exec(t, conn, "analyze")
 	want := newPlanRecorder(t, url).claimPlan(t, relay.info.ID)
 	checkClaimPlan(t, want)
 	for _, falsified := range []string{
@@ -116,13 +116,18 @@ func TestClaimPlanUsesIndexesWhateverTheStatistics(t *testing.T) {
 	if got := newPlanRecorder(t, url).claimPlan(t, relay.info.ID); got != want {
 		t.Errorf("without statistics the plan is\n%s", firstDifference(got, want))
 	}
+	// The few relays may be sorted or hashed: since PostgreSQL 18 a scan that is switched off hides no difference of costs.
+	for _, size := range []string{"0", "10000000"} {
+		exec(t, conn, fmt.Sprintf("update pg_class set reltuples = %[1]s, relpages = %[1]s where relname = 'relay'", size))
+		checkClaimPlan(t, newPlanRecorder(t, url).claimPlan(t, relay.info.ID))
+	}
 }
 
 // checkClaimPlan finds what must never be in the plan of a claim.
 func checkClaimPlan(t testing.TB, plan string) {
 	t.Helper()
 	for _, never := range []string{
-		`Seq Scan on (message|waiting|dead|claim)`, `Bitmap`, `Merge Join`, `Hash (Anti )?Join\s.*\n.*(message|waiting|dead)`,
+		`Seq Scan on (message|waiting|dead|claim)`, `Bitmap`, `Merge Join`, `Hash (Right )?(Anti )?Join\s.*\n.*(message|waiting|dead)`,
 	} {
 		if found := regexp.MustCompile(never).FindString(plan); found != "" {
 			t.Errorf("the plan has %q:\n%s", found, plan)

@@ -50,7 +50,7 @@ func TestPurgeCounts(t *testing.T) {
 	}
 	age := value[time.Duration](t, conn, "select (now() - $1::timestamptz)", today.AddDate(0, 0, -4).Add(11*time.Hour))
 	window := outbox.Filter{States: ended, OlderThan: age}
-	left := purge(outbox.Change{Filter: window}, fmt.Sprintf("ended_at < now() - interval '%d us'", age.Microseconds()))
+	left := purge(outbox.Change{Filter: window}, fmt.Sprintf("ended_at < now() - interval '%s'", interval(age)))
 	if gone := len(before) - len(left); gone != 4 {
 		t.Errorf("%d partitions were dropped, want 4: %v", gone, left)
 	}

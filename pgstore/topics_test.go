@@ -107,7 +107,11 @@ func TestTopicsAsThePatternsSay(t *testing.T) {
 			rt.Fatal(err)
 		}
 	})
-	if t.Logf("%d topics were in their sets and %d were not", in, out); in < 50 || out < 50 {
+	least := 50
+	if testing.Short() {
+		least = 1
+	}
+	if t.Logf("%d topics were in their sets and %d were not", in, out); in < least || out < least {
 		t.Error("too few to prove something")
 	}
 }

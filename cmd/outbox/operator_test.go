@@ -42,7 +42,7 @@ func changesAreRefused(t *testing.T, url string) {
 		"discard --all": "--reason", "redrive --all --topic=a": "--all means every message and excludes --topic a", "redrive --id=x": "--id", "redrive --topic=a..b": `--topic "a..b": must be`,
 		"redrive --older-than=5": "unit", "discard --all --reason=x --wait=5": "--wait", "redrive --all --rate=-1": `--rate "-1": must be`, "redrive --all --limit=-1": `--limit "-1": must be`,
 		"redrive --all --limit=5 --continue=3": "--continue 3 goes on with the messages that the operation means: leave out --all --limit 5",
-		"retry --all --by-route": `--by-route "true": needs`, "redrive --by-route": "which messages?", "retry --all --destination=a": "--all means every message and excludes --destination a",
+		"retry --all --by-route":               `--by-route "true": needs`, "redrive --by-route": "which messages?", "retry --all --destination=a": "--all means every message and excludes --destination a",
 		"discard --destination=gone --state=ready --reason=x": `--destination "gone": excludes`, "retry --destination=No": `--destination "No"`, "discard --all --reason=x --by-route": "unknown flag",
 		"redrive --wait=3s": "unknown flag", "redrive more": "unknown command",
 		"pause": "what?", "pause --topic=a --destination=b": "one of them", "resume --topic=a..b": `--topic "a..b"`, "why": "about what?",

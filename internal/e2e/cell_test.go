@@ -134,7 +134,7 @@ func (c *cell) openStandby(name string) {
 	c.t.Helper()
 	var err error
 	c.standby, err = c.server.Standby(c.t.Context())
-	c.must(err)
+	c.mustHave(err)
 	c.t.Cleanup(func() {
 		if err := c.standby.Close(); err != nil {
 			c.t.Error(err)
@@ -153,10 +153,7 @@ func (c *cell) openStandby(name string) {
 func (c *cell) openPooler(name string) {
 	c.t.Helper()
 	p, err := pgbouncerdev.Start(c.t.Context(), c.direct, pgbouncerdev.Config{})
-	if errors.Is(err, devservices.ErrNotInstalled) && !devservices.ThisMachine().CI() {
-		c.t.Skip(err)
-	}
-	c.must(err)
+	c.mustHave(err)
 	c.t.Cleanup(func() {
 		if err := p.Close(); err != nil {
 			c.t.Error(err)
@@ -291,6 +288,15 @@ func (c *cell) mayRepeat(relays int) {
 func (c *cell) tell(e history.Event) {
 	c.t.Helper()
 	c.must(c.h.Log().Append(e))
+}
+
+// mustHave skips the cell where a program that it needs is not installed.
+func (c *cell) mustHave(err error) {
+	c.t.Helper()
+	if errors.Is(err, devservices.ErrNotInstalled) && !devservices.ThisMachine().CI() {
+		c.t.Skip(err)
+	}
+	c.must(err)
 }
 
 func (c *cell) must(err error) {

@@ -49,7 +49,7 @@ func failOver(c *cell) {
 // committed before it is delivered, and relays that have seen more than the database has now go on.
 func restore(c *cell) {
 	began := history.Now()
-	c.must(c.server.Backup(c.t.Context(), "earlier"))
+	c.mustHave(c.server.Backup(c.t.Context(), "earlier"))
 	c.hold()
 	c.awaitInFlight(c.victim())
 	c.must(c.server.Stop(c.t.Context(), pgdev.Immediate))

@@ -1,5 +1,5 @@
 -- made by go test ./pgstore -run TestRecordedSchema -record-schema
--- migrations: fd0e40341e497114cfc3935ffda175ef65445d53292646cbf3d78977913e3203
+-- migrations: 8e91f17898ece23badbd51c5d4b0c37d8c3aee9675e4045ed3171026f6a0db9b
 --
 -- PostgreSQL database dump
 --
@@ -4292,74 +4292,74 @@ ALTER TABLE ONLY outbox.archive ATTACH PARTITION outbox.archive_default DEFAULT;
 -- Data for Name: archive_default; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.archive_default VALUES (15, '01a22d46-67c2-7d4a-9141-de5d8bbe7e16', 'up.kept', 'up.kept', '\x6b6570742031', '{"Label": "kept 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.541531+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 16:25:20.859471+00');
-INSERT INTO outbox.archive_default VALUES (16, '01a22d46-67e2-78ea-9df5-4aea5803a460', 'up.kept', 'up.kept', '\x6b6570742032', '{"Label": "kept 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.563+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 16:25:20.859471+00');
+INSERT INTO outbox.archive_default VALUES (15, '01a22d56-7a98-79d8-b5cc-db2df8c12835', 'up.kept', 'up.kept', '\x6b6570742031', '{"Label": "kept 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.928677+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 16:42:52.193+00');
+INSERT INTO outbox.archive_default VALUES (16, '01a22d56-7a9a-7022-91ae-306238bcb972', 'up.kept', 'up.kept', '\x6b6570742032', '{"Label": "kept 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.93007+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 16:42:52.193+00');
 
 
 --
 -- Data for Name: claim; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.claim OVERRIDING SYSTEM VALUE VALUES (1, '01a22d46-689e-79da-b625-c35a5c4062b0', '01a22d46-67e7-7d54-bc14-8699a0847962', 1, 'lane', '{5,6}', '{1318119338,1318119338}', 17, 0, '2026-11-30 16:25:19.018458+00');
+INSERT INTO outbox.claim OVERRIDING SYSTEM VALUE VALUES (1, '01a22d56-7aa6-78c6-b067-c9985104fa47', '01a22d56-7a9a-7386-8be9-bfb75c1374c3', 1, 'lane', '{5,6}', '{1318119338,1318119338}', 17, 0, '2026-11-30 16:42:51.952479+00');
 
 
 --
 -- Data for Name: control; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.control VALUES ('topic', 'up.paused', 'recorded', 'test', '2026-11-30 16:25:20.891522+00');
+INSERT INTO outbox.control VALUES ('topic', 'up.paused', 'recorded', 'test', '2026-11-30 16:42:52.20967+00');
 
 
 --
 -- Data for Name: dead; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.dead VALUES (10, '01a22d46-679f-7ed8-8e86-bba0d3372c56', 'up.dead', NULL, '\x646561642031', '{"Label": "dead 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.496932+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 16:25:20.380352+00', '2026-11-30 16:25:20.380352+00', 'error', 'as recorded', '2026-11-30 16:25:20.380352+00');
-INSERT INTO outbox.dead VALUES (11, '01a22d46-67a7-701b-96f9-06b94c7e7a6b', 'up.dead', NULL, '\x646561642032', '{"Label": "dead 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.503236+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 16:25:20.380352+00', '2026-11-30 16:25:20.380352+00', 'error', 'as recorded', '2026-11-30 16:25:20.380352+00');
-INSERT INTO outbox.dead VALUES (12, '01a22d46-67ad-73a7-ab25-8d99f06a3ac3', 'up.parked', 'up.parked', '\x7061726b65642031', '{"Label": "parked 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.509438+00', 0, 3, 0, true, NULL, NULL, '2026-11-30 16:25:20.59366+00', '2026-11-30 16:25:20.59366+00', 'error', 'as recorded', '2026-11-30 16:25:20.59366+00');
+INSERT INTO outbox.dead VALUES (10, '01a22d56-7a93-7586-867b-ff50f4879b0e', 'up.dead', NULL, '\x646561642031', '{"Label": "dead 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.923517+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 16:42:52.140011+00', '2026-11-30 16:42:52.140011+00', 'error', 'as recorded', '2026-11-30 16:42:52.140011+00');
+INSERT INTO outbox.dead VALUES (11, '01a22d56-7a96-7728-a159-d34d47f9b748', 'up.dead', NULL, '\x646561642032', '{"Label": "dead 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.92653+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 16:42:52.140011+00', '2026-11-30 16:42:52.140011+00', 'error', 'as recorded', '2026-11-30 16:42:52.140011+00');
+INSERT INTO outbox.dead VALUES (12, '01a22d56-7a98-7051-b98b-4523657a8229', 'up.parked', 'up.parked', '\x7061726b65642031', '{"Label": "parked 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.928077+00', 0, 3, 0, true, NULL, NULL, '2026-11-30 16:42:52.173171+00', '2026-11-30 16:42:52.173171+00', 'error', 'as recorded', '2026-11-30 16:42:52.173171+00');
 
 
 --
 -- Data for Name: dedup; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.dedup VALUES ('up.ready', 'once', '01a22d46-674d-716d-8034-4525926b440b', 4, '2026-11-30 16:25:18.4178+00');
+INSERT INTO outbox.dedup VALUES ('up.ready', 'once', '01a22d56-7a85-7309-9e2a-10be5f6458c0', 4, '2026-11-30 16:42:51.911449+00');
 
 
 --
 -- Data for Name: message; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.message VALUES (1, '01a22d46-66ee-7802-9edc-58c1021cac8a', 'up.ready', 'up.ready', '\x72656164792031', '{"Label": "ready 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.323772+00');
-INSERT INTO outbox.message VALUES (2, '01a22d46-6733-7d9c-97c1-48250b29ac50', 'up.ready', 'up.ready', '\x72656164792032', '{"Label": "ready 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.388797+00');
-INSERT INTO outbox.message VALUES (3, '01a22d46-673e-759a-a94e-14f6d45e6998', 'up.ready', 'up.ready', '\x72656164792033', '{"Label": "ready 3"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.405735+00');
-INSERT INTO outbox.message VALUES (4, '01a22d46-674d-716d-8034-4525926b440b', 'up.ready', NULL, '\x72656164792034', '{"Label": "ready 4", "content-type": "text/plain"}', 'once', 7, '01:00:00', NULL, '2026-11-30 16:25:18.418366+00');
-INSERT INTO outbox.message VALUES (5, '01a22d46-6771-7000-81b4-4942639b1dd4', 'up.flight', 'up.flight', '\x666c696768742031', '{"Label": "flight 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.449366+00');
-INSERT INTO outbox.message VALUES (6, '01a22d46-6774-7285-bd32-fa8033ea1b50', 'up.flight', 'up.flight', '\x666c696768742032', '{"Label": "flight 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.4551+00');
-INSERT INTO outbox.message VALUES (8, '01a22d46-6788-7333-b7c6-6e9bf761030d', 'up.retry', 'up.retry', '\x72657472792032', '{"Label": "retry 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.472404+00');
-INSERT INTO outbox.message VALUES (13, '01a22d46-67b8-722d-8b87-aa5f137a8973', 'up.parked', 'up.parked', '\x7061726b65642032', '{"Label": "parked 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.523105+00');
-INSERT INTO outbox.message VALUES (14, '01a22d46-67c0-708f-a492-77e723d28085', 'up.paused', 'up.paused', '\x7061757365642031', '{"Label": "paused 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.528294+00');
+INSERT INTO outbox.message VALUES (1, '01a22d56-7a7c-760b-b79d-24add4b4518c', 'up.ready', 'up.ready', '\x72656164792031', '{"Label": "ready 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.902484+00');
+INSERT INTO outbox.message VALUES (2, '01a22d56-7a83-7c23-a84c-f69fb26d3744', 'up.ready', 'up.ready', '\x72656164792032', '{"Label": "ready 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.90798+00');
+INSERT INTO outbox.message VALUES (3, '01a22d56-7a84-787a-b628-864c437e3c0a', 'up.ready', 'up.ready', '\x72656164792033', '{"Label": "ready 3"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.90871+00');
+INSERT INTO outbox.message VALUES (4, '01a22d56-7a85-7309-9e2a-10be5f6458c0', 'up.ready', NULL, '\x72656164792034', '{"Label": "ready 4", "content-type": "text/plain"}', 'once', 7, '01:00:00', NULL, '2026-11-30 16:42:51.911874+00');
+INSERT INTO outbox.message VALUES (5, '01a22d56-7a89-76d6-aed4-32b32fa341c9', 'up.flight', 'up.flight', '\x666c696768742031', '{"Label": "flight 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.913629+00');
+INSERT INTO outbox.message VALUES (6, '01a22d56-7a90-7bc6-9f39-7ac00502766d', 'up.flight', 'up.flight', '\x666c696768742032', '{"Label": "flight 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.920884+00');
+INSERT INTO outbox.message VALUES (8, '01a22d56-7a91-7949-a9ec-2a8e9b2aac33', 'up.retry', 'up.retry', '\x72657472792032', '{"Label": "retry 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.921653+00');
+INSERT INTO outbox.message VALUES (13, '01a22d56-7a98-73e4-a863-aa6ecc38187c', 'up.parked', 'up.parked', '\x7061726b65642032', '{"Label": "parked 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.928315+00');
+INSERT INTO outbox.message VALUES (14, '01a22d56-7a98-7715-9c14-7bc7b81a84f2', 'up.paused', 'up.paused', '\x7061757365642031', '{"Label": "paused 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.928501+00');
 
 
 --
 -- Data for Name: migration; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.migration VALUES (1, 'core', '2026-11-30 16:25:17.647923+00', 1);
+INSERT INTO outbox.migration VALUES (1, 'core', '2026-11-30 16:42:51.677154+00', 1);
 
 
 --
 -- Data for Name: operation; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.operation OVERRIDING SYSTEM VALUE VALUES (1, 'pause', '{"topic": "up.paused"}', NULL, NULL, 'done', 'test', 'recorded', '{"changed": 1}', '2026-11-30 16:25:20.891941+00', '2026-11-30 16:25:20.891941+00');
+INSERT INTO outbox.operation OVERRIDING SYSTEM VALUE VALUES (1, 'pause', '{"topic": "up.paused"}', NULL, NULL, 'done', 'test', 'recorded', '{"changed": 1}', '2026-11-30 16:42:52.209984+00', '2026-11-30 16:42:52.209984+00');
 
 
 --
 -- Data for Name: relay; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.relay VALUES ('01a22d46-67e7-7d54-bc14-8699a0847962', '2026-11-30 16:26:18.673154+00', '00:01:00', 1, false, '{}', false, 'test', 0, 'test', 'poll', '{"lane": {"free": null, "take": "^(?:up\\.flight)$", "topics": [{"in": true, "pattern": "up.flight"}], "unordered": []}}', '{}', '{}', '', '2026-11-30 16:25:18.742761+00', '2026-11-30 16:25:18.673154+00');
+INSERT INTO outbox.relay VALUES ('01a22d56-7a9a-7386-8be9-bfb75c1374c3', '2026-11-30 16:43:51.937992+00', '00:01:00', 1, false, '{}', false, 'test', 0, 'test', 'poll', '{"lane": {"free": null, "take": "^(?:up\\.flight)$", "topics": [{"in": true, "pattern": "up.flight"}], "unordered": []}}', '{}', '{}', '', '2026-11-30 16:42:51.940297+00', '2026-11-30 16:42:51.937992+00');
 
 
 --
@@ -4373,8 +4373,8 @@ INSERT INTO outbox.setting VALUES ('home', '7713973082847956653/16384/16397');
 -- Data for Name: waiting; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.waiting VALUES (9, '01a22d46-6793-7350-b995-3a703cc14116', 'up.later', 'up.later', '\x6c617465722031', '{"Label": "later 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.483714+00', 0, 0, 0, false, NULL, '2026-11-30 17:25:18.483714+00', NULL, NULL, NULL, NULL);
-INSERT INTO outbox.waiting VALUES (7, '01a22d46-6780-7a63-add6-18fb55cc31f9', 'up.retry', 'up.retry', '\x72657472792031', '{"Label": "retry 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:25:18.46551+00', 0, 1, 0, true, NULL, '2026-11-30 17:25:19.914709+00', '2026-11-30 16:25:19.914709+00', '2026-11-30 16:25:19.914709+00', 'error', 'as recorded');
+INSERT INTO outbox.waiting VALUES (9, '01a22d56-7a92-70d5-b968-2e9f8a417e92', 'up.later', 'up.later', '\x6c617465722031', '{"Label": "later 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.92228+00', 0, 0, 0, false, NULL, '2026-11-30 17:42:51.92228+00', NULL, NULL, NULL, NULL);
+INSERT INTO outbox.waiting VALUES (7, '01a22d56-7a91-743b-984f-052f6cab2767', 'up.retry', 'up.retry', '\x72657472792031', '{"Label": "retry 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.921369+00', 0, 1, 0, true, NULL, '2026-11-30 17:42:52.060709+00', '2026-11-30 16:42:52.060709+00', '2026-11-30 16:42:52.060709+00', 'error', 'as recorded');
 
 
 --

@@ -15,34 +15,45 @@ import (
 	"github.com/outboxrelay/outbox/internal/devservices"
 )
 
-// EnvDirs names the variable that replaces the folders of packages, as PATH lists them: with it, a test sees a machine
-// without PostgreSQL.
+// EnvDirs names the variable that chooses the server: its folders, as PATH lists them, are the only ones that are looked
+// into. So a test runs on the version that was asked for or not at all; empty, it sees a machine without PostgreSQL.
 const EnvDirs = "OUTBOX_TEST_POSTGRES_DIRS"
 
-// distributionDirs are where packages put PostgreSQL's server programs, which are not on PATH there.
-func distributionDirs() []string {
-	if dirs, set := os.LookupEnv(EnvDirs); set {
-		return filepath.SplitList(dirs)
+// places are where server programs are looked for.
+type places struct {
+	patterns []string
+	chosen   bool // by EnvDirs: nowhere else
+}
+
+// placesOf are those that the environment names, or those of the distributions, whose packages put server programs
+// beside PATH.
+func placesOf(lookup func(string) (string, bool)) places {
+	if dirs, set := lookup(EnvDirs); set {
+		return places{filepath.SplitList(dirs), true}
 	}
-	return []string{
+	return places{patterns: []string{
 		"/usr/lib/postgresql/*/bin",         // Debian, Ubuntu
 		"/usr/pgsql-*/bin",                  // PGDG on Red Hat
 		"/usr/libexec/postgresql*",          // Alpine
 		"/opt/homebrew/opt/postgresql*/bin", // Homebrew
-	}
+	}}
 }
 
 // binaries returns the folder of initdb, pg_ctl and postgres; it installs PostgreSQL when the machine allows that.
-func binaries(ctx context.Context, machine devservices.Machine, patterns []string) (string, error) {
-	if dir := findBinaries(ctx, patterns); dir != "" {
+func binaries(ctx context.Context, machine devservices.Machine, in places) (string, error) {
+	if dir := in.find(ctx); dir != "" {
 		return dir, nil
 	}
-	if machine.MayInstall() {
-		installed := func() bool { return findBinaries(ctx, patterns) != "" }
+	if in.chosen && len(in.patterns) > 0 {
+		return "", fmt.Errorf("%s=%s: no folder of these has initdb, pg_ctl and postgres: name the one of a server's programs, such as /usr/lib/postgresql/15/bin",
+			EnvDirs, strings.Join(in.patterns, string(filepath.ListSeparator)))
+	}
+	if !in.chosen && machine.MayInstall() {
+		installed := func() bool { return in.find(ctx) != "" }
 		if err := machine.Install(ctx, installed, "postgresql"); err != nil {
 			return "", err
 		}
-		if dir := findBinaries(ctx, patterns); dir != "" {
+		if dir := in.find(ctx); dir != "" {
 			return dir, nil
 		}
 	}
@@ -54,11 +65,11 @@ func binaries(ctx context.Context, machine devservices.Machine, patterns []strin
 func Installed() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	return findBinaries(ctx, distributionDirs()) != ""
+	return placesOf(os.LookupEnv).find(ctx) != ""
 }
 
-func findBinaries(ctx context.Context, patterns []string) string {
-	for _, dir := range candidateDirs(ctx, patterns) {
+func (in places) find(ctx context.Context) string {
+	for _, dir := range in.dirs(ctx) {
 		if complete(dir) {
 			return dir
 		}
@@ -66,18 +77,22 @@ func findBinaries(ctx context.Context, patterns []string) string {
 	return ""
 }
 
-// candidateDirs lists pg_config's folder, those of the distribution with the newest version first, and PATH.
-func candidateDirs(ctx context.Context, patterns []string) []string {
-	var dirs []string
-	if out, err := exec.CommandContext(ctx, "pg_config", "--bindir").Output(); err == nil {
-		dirs = append(dirs, strings.TrimSpace(string(out)))
+// dirs lists pg_config's folder, those of the distribution with the newest version first, and PATH; or what was chosen.
+func (in places) dirs(ctx context.Context) (dirs []string) {
+	if !in.chosen {
+		if out, err := exec.CommandContext(ctx, "pg_config", "--bindir").Output(); err == nil {
+			dirs = append(dirs, strings.TrimSpace(string(out)))
+		}
 	}
-	for _, pattern := range patterns {
+	for _, pattern := range in.patterns {
 		found, _ := filepath.Glob(pattern)
 		slices.SortFunc(found, func(a, b string) int { return cmp.Compare(versionOf(b), versionOf(a)) })
 		dirs = append(dirs, found...)
 	}
-	return append(dirs, filepath.SplitList(os.Getenv("PATH"))...)
+	if !in.chosen {
+		dirs = append(dirs, filepath.SplitList(os.Getenv("PATH"))...)
+	}
+	return dirs
 }
 
 // versionOf is the last number in a path, 0 without one.
@@ -94,9 +109,14 @@ func versionOf(path string) (version float64) {
 // complete tells a server's folder from that of a client package, which has a pg_config too.
 func complete(dir string) bool {
 	for _, name := range []string{"initdb", "pg_ctl", "postgres"} {
-		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode()&0o111 == 0 {
+		if !executable(filepath.Join(dir, name)) {
 			return false
 		}
 	}
 	return true
+}
+
+func executable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode()&0o111 != 0
 }

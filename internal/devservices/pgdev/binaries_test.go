@@ -46,7 +46,7 @@ func TestBinariesOfDistribution(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(root, "16", "bin"), 0o755); err != nil { // client only
 		t.Fatal(err)
 	}
-	got, err := binaries(t.Context(), unprivileged(), []string{root + "/*/bin"})
+	got, err := binaries(t.Context(), unprivileged(), places{patterns: []string{root + "/*/bin"}})
 	if want := filepath.Join(root, "15", "bin"); got != want || err != nil {
 		t.Errorf("binaries = %q, %v; want %q", got, err, want)
 	}
@@ -59,7 +59,7 @@ func TestBinariesOfPgConfig(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(path, "pg_config"), []byte("#!/bin/sh\necho "+dir+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := binaries(t.Context(), unprivileged(), nil); got != dir || err != nil {
+	if got, err := binaries(t.Context(), unprivileged(), places{}); got != dir || err != nil {
 		t.Errorf("binaries = %q, %v; want %q", got, err, dir)
 	}
 }
@@ -67,14 +67,14 @@ func TestBinariesOfPgConfig(t *testing.T) {
 func TestBinariesOnPath(t *testing.T) {
 	path := emptyMachine(t)
 	install(t, path)
-	if got, err := binaries(t.Context(), unprivileged(), nil); got != path || err != nil {
+	if got, err := binaries(t.Context(), unprivileged(), places{}); got != path || err != nil {
 		t.Errorf("binaries = %q, %v; want %q", got, err, path)
 	}
 }
 
 func TestBinariesNotInstalled(t *testing.T) {
 	emptyMachine(t)
-	_, err := binaries(t.Context(), unprivileged(), nil)
+	_, err := binaries(t.Context(), unprivileged(), places{})
 	if !errors.Is(err, devservices.ErrNotInstalled) {
 		t.Errorf("binaries: %v, want %v", err, devservices.ErrNotInstalled)
 	}
@@ -94,8 +94,47 @@ func TestBinariesInstalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	machine := devservices.Machine{Getenv: func(name string) string { return map[string]string{"CI": "true"}[name] }, Root: true, Log: io.Discard}
-	got, err := binaries(t.Context(), machine, []string{root + "/*/bin"})
+	got, err := binaries(t.Context(), machine, places{patterns: []string{root + "/*/bin"}})
 	if want := filepath.Join(root, "15", "bin"); got != want || err != nil {
 		t.Errorf("binaries = %q, %v; want %q", got, err, want)
+	}
+}
+
+// chosen are the places that the variable names.
+func chosen(dirs ...string) places {
+	return placesOf(func(name string) (string, bool) {
+		return strings.Join(dirs, string(filepath.ListSeparator)), name == EnvDirs
+	})
+}
+
+// TestBinariesChosen: a test runs on the server that was asked for, whatever else the machine has.
+func TestBinariesChosen(t *testing.T) {
+	path := emptyMachine(t)
+	install(t, path)
+	other, want := filepath.Join(t.TempDir(), "99"), filepath.Join(t.TempDir(), "14")
+	install(t, other)
+	install(t, want)
+	if err := os.WriteFile(filepath.Join(path, "pg_config"), []byte("#!/bin/sh\necho "+other+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := binaries(t.Context(), unprivileged(), chosen(t.TempDir(), want)); got != want || err != nil {
+		t.Errorf("binaries = %q, %v; want %q", got, err, want)
+	}
+}
+
+// TestBinariesChosenInVain: a folder without a server fails the tests instead of skipping them or running them elsewhere.
+func TestBinariesChosenInVain(t *testing.T) {
+	install(t, emptyMachine(t))
+	empty := t.TempDir()
+	ci := devservices.Machine{Getenv: func(string) string { return "1" }, Root: true, Log: io.Discard}
+	for _, machine := range []devservices.Machine{unprivileged(), ci} {
+		got, err := binaries(t.Context(), machine, chosen(empty))
+		wantInError(t, err, EnvDirs, empty, "initdb, pg_ctl and postgres")
+		if got != "" || errors.Is(err, devservices.ErrNotInstalled) {
+			t.Errorf("binaries = %q, %v; want an error that skips no test", got, err)
+		}
+		if _, err := binaries(t.Context(), machine, chosen("")); !errors.Is(err, devservices.ErrNotInstalled) {
+			t.Errorf("binaries of no folder: %v, want %v", err, devservices.ErrNotInstalled)
+		}
 	}
 }

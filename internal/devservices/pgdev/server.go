@@ -41,7 +41,7 @@ type Server struct {
 // Start starts a server on an empty data folder and returns when it accepts connections. An error that matches
 // devservices.ErrNotInstalled says what to install. The context bounds the start only; Close ends the server.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
-	bin, err := binaries(ctx, devservices.ThisMachine(), distributionDirs())
+	bin, err := binaries(ctx, devservices.ThisMachine(), placesOf(os.LookupEnv))
 	if err != nil {
 		return nil, err
 	}

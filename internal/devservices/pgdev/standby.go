@@ -11,6 +11,9 @@ import (
 // Standby starts another server on a copy of this one. It follows by streaming replication and is read-only until
 // Promote. Commits of this server wait for it once synchronous_standby_names says so.
 func (s *Server) Standby(ctx context.Context) (*Server, error) {
+	if err := s.mayCopy(); err != nil {
+		return nil, fmt.Errorf("start standby: %w", err)
+	}
 	account, err := devservices.ServiceAccount("postgres", "nobody")
 	if err != nil {
 		return nil, fmt.Errorf("start standby: %w", err)
@@ -38,6 +41,9 @@ func (s *Server) Promote(ctx context.Context) error {
 
 // Backup copies the running server, under a name that Restore knows it by.
 func (s *Server) Backup(ctx context.Context, name string) error {
+	if err := s.mayCopy(); err != nil {
+		return fmt.Errorf("back up postgres: %w", err)
+	}
 	if err := s.sup.Run(ctx, s.backupCommand("backup-"+name)...); err != nil {
 		return fmt.Errorf("back up postgres: %w", err)
 	}
@@ -50,6 +56,14 @@ func (s *Server) Restore(ctx context.Context, name string) error {
 		if err := s.sup.Run(ctx, words...); err != nil {
 			return fmt.Errorf("restore postgres: %w", err)
 		}
+	}
+	return nil
+}
+
+// mayCopy is an error where the server came without pg_basebackup, which not every package of a server has.
+func (s *Server) mayCopy() error {
+	if !executable(s.program("pg_basebackup")) {
+		return fmt.Errorf("pg_basebackup %w in %s: use a server's package that has it", devservices.ErrNotInstalled, s.bin)
 	}
 	return nil
 }
