@@ -61,7 +61,7 @@ func TestStranded(t *testing.T) {
 	}
 	newTestRelay(t, store, "a")
 	expire(t, conn, relay)
-	relay = newTestRelay(t, store, ">")
+	newTestRelay(t, store, ">")
 	if got := stranded(); len(got) != 2 || got[0].Destination != "gone" || got[1].Destination != "lost" {
 		t.Errorf("with all topics: %+v", got)
 	}
