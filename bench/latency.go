@@ -100,11 +100,11 @@ func startLatency(ctx context.Context, b *bench.Bed, run latencyRun, t *bench.Ta
 		return bench.Writing{}, nil, err
 	}
 	ends.add(func() error { closeStore(); return nil })
-	publish, conns, relays := bench.Via(store), int32(bench.Writers), 1
-	if run.hops { // one connection commits in the order of publishing
-		publish, conns, relays = bench.ViaKey(store, "k"), 1, 2
+	publish, relays := bench.Via(store), 1
+	if run.hops {
+		publish, relays = bench.ViaKey(store, "k"), 2
 	}
-	pool, err := b.Pool(ctx, conns, w)
+	pool, err := b.Pool(ctx, bench.Writers, w)
 	if err != nil {
 		return bench.Writing{}, nil, err
 	}
@@ -114,5 +114,7 @@ func startLatency(ctx context.Context, b *bench.Bed, run latencyRun, t *bench.Ta
 		return bench.Writing{}, nil, err
 	}
 	ends.add(f.Stop)
-	return b.Writing(pool, publish), f, nil
+	writing := b.Writing(pool, publish)
+	writing.InOrder = run.hops
+	return writing, f, nil
 }

@@ -50,7 +50,7 @@ func (ts *Times) Route(sink outbox.Sink, t *Tally) outbox.Route {
 	return outbox.Route{Name: "bench", Topics: []string{">"}, Sink: handler}
 }
 
-// AtRate publishes each message when it is due, whatever became of the one before, and waits until all are settled
+// AtRate publishes each message when it is due, whatever became of the one before unless they are in order, and waits until all are settled
 // by the relays. It returns how long publishing took.
 func (w Writing) AtRate(ctx context.Context, f Receiver, rate int, t *Tally, ts *Times, stall time.Duration) (time.Duration, error) {
 	if err := f.Ready(ctx); err != nil {
@@ -66,10 +66,15 @@ func (w Writing) AtRate(ctx context.Context, f Receiver, rate int, t *Tally, ts 
 		}
 		number := i + 1
 		ts.due[number].Store(int64(due))
-		group.Go(func() {
+		write := func() {
 			errs[i] = w.WriteOne(ctx, i%(Writers*accounts), number)
 			ts.committed[number].Store(ts.now())
-		})
+		}
+		if w.InOrder {
+			write()
+		} else {
+			group.Go(write)
+		}
 	}
 	group.Wait()
 	if err := errors.Join(errs...); err != nil {

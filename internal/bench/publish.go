@@ -96,6 +96,7 @@ type Writing struct {
 	Publish PublishFunc
 	Payload int // bytes
 	Mixed   bool
+	InOrder bool // AtRate publishes one after the other
 	work    string
 }
 
