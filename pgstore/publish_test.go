@@ -308,7 +308,6 @@ func TestPublishLargestPayload(t *testing.T) {
 	if testing.Short() {
 		t.Skip("moves 64 MiB")
 	}
-	t.Parallel()
 	conn := connect(t, migratedDatabase(t))
 	p := newPublisher(t, &PublishConfig{MaxPayload: outbox.MaxPayloadCeiling})
 	publish(t, conn, p, outbox.Message{Topic: "t", Payload: make([]byte, outbox.MaxPayloadCeiling)})
