@@ -282,7 +282,7 @@ func TestCheckUnderLock(t *testing.T) {
 	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("took %v", took)
 	}
-	if found["connections"] != "outbox check" {
+	if found["connections"] != "look whether the database answers, then check again" {
 		t.Errorf("connections: fix %q", found["connections"])
 	}
 	for _, check := range []string{"copy", "archive", "vacuum", "notifications"} {

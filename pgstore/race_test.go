@@ -289,7 +289,12 @@ func freezeInClaim(t testing.TB, url string, relay outbox.ID) *pgx.Conn {
 
 func waitUntil(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	waitWithin(t, 20*time.Second, what, condition)
+}
+
+func waitWithin(t testing.TB, limit time.Duration, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
 	for !condition() {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited too long until %s", what)
