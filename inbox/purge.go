@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/interval"
 )
 
 // Executor is a connection or pool of pgx.
@@ -46,7 +47,7 @@ func purge(age time.Duration, batch func(interval string) (int64, error)) (remov
 		return 0, &outbox.FieldError{Field: "age", Value: age.String(), Bound: "more than zero: it removes what is older"}
 	}
 	for {
-		n, err := batch(interval(age))
+		n, err := batch(interval.Text(age))
 		removed += n
 		if err != nil {
 			return removed, explain("purge marks", err)
@@ -55,9 +56,4 @@ func purge(age time.Duration, batch func(interval string) (int64, error)) (remov
 			return removed, nil
 		}
 	}
-}
-
-// interval is d for PostgreSQL: 14 takes no field of more than 32 bits, which are 35 minutes in microseconds.
-func interval(d time.Duration) string {
-	return fmt.Sprintf("%d minutes %d microseconds", d/time.Minute, (d % time.Minute).Microseconds())
 }

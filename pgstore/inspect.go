@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/interval"
 )
 
 var (
@@ -269,7 +270,7 @@ const (
 
 // readHorizon finds what has held vacuum up for longer than patience.
 func readHorizon(ctx context.Context, tx pgx.Tx, patience time.Duration) (*outbox.HorizonHolder, error) {
-	rows, err := tx.Query(ctx, statusHorizonSQL, pgx.QueryExecModeExec, interval(patience))
+	rows, err := tx.Query(ctx, statusHorizonSQL, pgx.QueryExecModeExec, interval.Text(patience))
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/interval"
 )
 
 // entry is a checked and completed message.
@@ -84,8 +85,8 @@ func chunkLen(es []entry) int {
 func oneArgs(es []entry, notify bool) []any {
 	e := &es[0]
 	return []any{e.ID.String(), e.Topic, orNull(e.Key), joinPayloads(es), headersJSON(e.Headers),
-		orNull(maxAttempts(e.MaxAttempts)), orNull(interval(e.BrokerTTL)), orNull(timestamp(e.ExpiresAt)),
-		orNull(interval(e.TTL)), notifyWord(notify)}
+		orNull(maxAttempts(e.MaxAttempts)), orNull(interval.Text(e.BrokerTTL)), orNull(timestamp(e.ExpiresAt)),
+		orNull(interval.Text(e.TTL)), notifyWord(notify)}
 }
 
 func orNull(s string) any {
@@ -106,7 +107,7 @@ func rowsArgs(es []entry, notify bool) []any {
 	for i := range es {
 		e := &es[i]
 		own.bool(e.ownID)
-		delays.textOrNull(interval(e.Delay))
+		delays.textOrNull(interval.Text(e.Delay))
 		deliverAts.textOrNull(timestamp(e.DeliverAt))
 		dedupKeys.textOrNull(e.DedupKey)
 	}
@@ -128,8 +129,8 @@ func commonArgs(es []entry) []any {
 		lengths.number(int64(len(e.Payload)))
 		headers.text(headersJSON(e.Headers))
 		attempts.textOrNull(maxAttempts(e.MaxAttempts))
-		brokerTTLs.textOrNull(interval(e.BrokerTTL))
-		ttls.textOrNull(interval(e.TTL))
+		brokerTTLs.textOrNull(interval.Text(e.BrokerTTL))
+		ttls.textOrNull(interval.Text(e.TTL))
 		expiries.textOrNull(timestamp(e.ExpiresAt))
 		first += len(e.Payload)
 	}
@@ -171,20 +172,6 @@ func maxAttempts(n int) string {
 	default:
 		return strconv.Itoa(n)
 	}
-}
-
-// interval is d in microseconds, rounded up so that nothing positive becomes zero; "" for zero. Hours are the
-// largest unit, because older servers refuse more than 2³¹ of the smaller ones.
-func interval(d time.Duration) string {
-	if d <= 0 {
-		return ""
-	}
-	micros := int64(d / time.Microsecond)
-	if d%time.Microsecond != 0 {
-		micros++
-	}
-	seconds := micros / 1e6
-	return fmt.Sprintf("%d:%02d:%02d.%06d", seconds/3600, seconds/60%60, seconds%60, micros%1e6)
 }
 
 // timestamp is t for a timestamptz; "" for the zero time.

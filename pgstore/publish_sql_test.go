@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/interval"
 )
 
 // publishFunction publishes a message by the SQL function, as a client in any language would.
@@ -29,8 +30,8 @@ func publishFunction(t testing.TB, conn *pgx.Conn, m outbox.Message) outbox.Rece
 		content_type => $5, ttl => $6::text::interval, expires_at => $7::text::timestamptz,
 		broker_ttl => $8::text::interval, dedup_key => $9, max_attempts => $10::text::int, id => $11::text::uuid,
 		deliver_at => $12::text::timestamptz)`,
-		m.Topic, payload, orNull(m.Key), headersJSON(m.Headers), orNull(m.ContentType), orNull(interval(m.TTL)),
-		orNull(timestamp(m.ExpiresAt)), orNull(interval(m.BrokerTTL)), orNull(m.DedupKey), orNull(maxAttempts(m.MaxAttempts)),
+		m.Topic, payload, orNull(m.Key), headersJSON(m.Headers), orNull(m.ContentType), orNull(interval.Text(m.TTL)),
+		orNull(timestamp(m.ExpiresAt)), orNull(interval.Text(m.BrokerTTL)), orNull(m.DedupKey), orNull(maxAttempts(m.MaxAttempts)),
 		ownID, orNull(timestamp(m.DeliverAt))).Scan(&id)
 	if err != nil {
 		t.Fatal(err)

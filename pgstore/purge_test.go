@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxrelay/outbox"
+	"github.com/outboxrelay/outbox/internal/interval"
 )
 
 // TestPurgeCounts: what a purge reports is what SQL counts, and it drops whole partitions where it may.
@@ -50,7 +51,7 @@ func TestPurgeCounts(t *testing.T) {
 	}
 	age := value[time.Duration](t, conn, "select (now() - $1::timestamptz)", today.AddDate(0, 0, -4).Add(11*time.Hour))
 	window := outbox.Filter{States: ended, OlderThan: age}
-	left := purge(outbox.Change{Filter: window}, fmt.Sprintf("ended_at < now() - interval '%s'", interval(age)))
+	left := purge(outbox.Change{Filter: window}, fmt.Sprintf("ended_at < now() - interval '%s'", interval.Text(age)))
 	if gone := len(before) - len(left); gone != 4 {
 		t.Errorf("%d partitions were dropped, want 4: %v", gone, left)
 	}
