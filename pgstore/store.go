@@ -165,7 +165,6 @@ func New(pool *pgxpool.Pool, cfg *Config) (*Store, error) {
 	}
 	s := &Store{Publisher: publisher, pool: pool, cfg: c, sql: sql, settleTxSQL: render(uncommented(settleTxSQL), c.Schema), log: log, signal: newSignal(),
 		relays: map[outbox.ID]*relay{}}
-	s.clock.began = time.Now()
 	s.stream = &stream{store: s, turn: make(chan struct{}, 1)}
 	s.waker = newWaker(s.wakeRelays, log)
 	return s, nil
