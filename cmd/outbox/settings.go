@@ -51,7 +51,7 @@ func settings() []setting {
 		{key: "database.migrate", def: "auto", scope: scopeRelay, usage: "what a starting relay does about the schema: auto, check or off", set: setMigrate},
 		{key: "engine", def: "poll", scope: scopeRelay, usage: "how new messages are found: poll, or wal to stream them from the WAL", set: setEngine},
 		{key: "notify", def: "publish", scope: scopePublish, usage: "how publishing wakes relays: publish, trigger or off", set: setNotify},
-		{key: "lock_keys", def: "false", scope: scopePublish, boolean: true, usage: "whether publishing locks the keys until its commit, so that their order is that of the commits; all publishers of a key must", set: setLockKeys},
+		{key: "lock_keys", def: "false", scope: scopePublish, boolean: true, usage: "whether publishing locks the keys until its commit, so that their order is that of the commits; all publishers of a key must", set: boolean(func(c *config, yes bool) { c.store.LockKeys = yes })},
 		{key: "to", secret: true, scope: scopeRelay, usage: "the destination of all messages: " + schemeForms(), set: text(func(c *config) *string { return &c.to.url.text })},
 		{key: "to_file", scope: scopeRelay, usage: "file that holds it", set: path(func(c *config) *secret { return &c.to.url })},
 	}
@@ -81,7 +81,7 @@ func relaySettings() []setting {
 		{key: "settle_sync", def: "on", scope: scopeRelay, usage: "durability of settling: on, or off to commit it asynchronously", set: setSettleSync},
 		{key: "keep_delivered", def: "off", scope: scopeRelay, usage: "how long messages are kept in the archive after they have ended: off, 30d, forever", set: setKeep},
 		{key: "archive.granularity", def: "1d", scope: scopeRelay, usage: "time that a partition of the archive covers: days, such as 7d, or months, such as 1m", set: text(func(c *config) *string { return &c.store.Archive.Granularity })},
-		{key: "archive.payload", def: "true", scope: scopeRelay, boolean: true, usage: "keep payloads too; what is kept without cannot be replayed", set: setArchivePayload},
+		{key: "archive.payload", def: "true", scope: scopeRelay, boolean: true, usage: "keep payloads too; what is kept without cannot be replayed", set: boolean(func(c *config, yes bool) { c.store.Archive.OmitPayload = !yes })},
 		{key: "partition_interval", def: "5m", scope: scopeRelay, usage: "how often a relay looks whether the archive has its partitions ahead", set: duration(func(c *config) *time.Duration { return &c.store.PartitionInterval })},
 		{key: "max_payload", def: "1MiB", scope: scopePublish, usage: "largest payload that is published, at most 64MiB", set: size(func(c *config, n int64) { c.store.MaxPayload = int(n) })},
 		{key: "sample_interval", def: "15s", scope: scopeRelay, usage: "how often one of the relays looks how much waits, for metrics", set: relay("sample_interval")},
@@ -115,6 +115,16 @@ func choice(to func(*config) *string, words ...string) func(*config, string) err
 			}
 		}
 		return errors.New("must be " + strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1])
+	}
+}
+
+func boolean(to func(c *config, yes bool)) func(*config, string) error {
+	return func(c *config, text string) error {
+		if text != "true" && text != "false" {
+			return errors.New("must be true or false")
+		}
+		to(c, text == "true")
+		return nil
 	}
 }
 
@@ -224,12 +234,6 @@ func setNotify(c *config, text string) error {
 	return nil
 }
 
-func setLockKeys(c *config, text string) error {
-	err := choice(func(*config) *string { return new(string) }, "true", "false")(c, text)
-	c.store.LockKeys = text == "true"
-	return err
-}
-
 // setKeep reads a duration, off or forever.
 func setKeep(c *config, text string) (err error) {
 	switch text {
@@ -243,12 +247,6 @@ func setKeep(c *config, text string) (err error) {
 		}
 	}
 	return nil
-}
-
-func setArchivePayload(c *config, text string) error {
-	err := choice(func(*config) *string { return new(string) }, "true", "false")(c, text)
-	c.store.Archive.OmitPayload = text == "false"
-	return err
 }
 
 func duration(to func(*config) *time.Duration) func(*config, string) error {

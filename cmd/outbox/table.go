@@ -11,7 +11,7 @@ import (
 func (a *app) printTable(rows [][]string) error { return writeTable(a.stdout, a.completed(rows)) }
 
 // writeTable aligns the columns of all rows, two spaces apart. The last cell of a row may be as long as it likes: a command under a row
-// moves no column.
+// moves no column. (text/tabwriter ends a column at a row that does not have it, so that a command would part the table.)
 func writeTable(to io.Writer, rows [][]string) error {
 	const gap = 2
 	var widths []int
