@@ -1,5 +1,5 @@
 -- made by go test ./pgstore -run TestRecordedSchema -record-schema
--- migrations: 8e91f17898ece23badbd51c5d4b0c37d8c3aee9675e4045ed3171026f6a0db9b
+-- migrations: 05b051705a6e66bcadf129970fd5842c4fcdfa85ec2dbae053aece521ef26524
 --
 -- PostgreSQL database dump
 --
@@ -4292,74 +4292,74 @@ ALTER TABLE ONLY outbox.archive ATTACH PARTITION outbox.archive_default DEFAULT;
 -- Data for Name: archive_default; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.archive_default VALUES (15, '01a22d56-7a98-79d8-b5cc-db2df8c12835', 'up.kept', 'up.kept', '\x6b6570742031', '{"Label": "kept 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.928677+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 16:42:52.193+00');
-INSERT INTO outbox.archive_default VALUES (16, '01a22d56-7a9a-7022-91ae-306238bcb972', 'up.kept', 'up.kept', '\x6b6570742032', '{"Label": "kept 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.93007+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 16:42:52.193+00');
+INSERT INTO outbox.archive_default VALUES (15, '01a22d87-d425-78bc-b6b9-d7195b7ca91c', 'up.kept', 'up.kept', '\x6b6570742031', '{"Label": "kept 1"}', NULL, NULL, NULL, NULL, '2026-11-30 17:36:46.117689+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 17:36:46.261203+00');
+INSERT INTO outbox.archive_default VALUES (16, '01a22d87-d426-75aa-a8ad-0a6e4399e574', 'up.kept', 'up.kept', '\x6b6570742032', '{"Label": "kept 2"}', NULL, NULL, NULL, NULL, '2026-11-30 17:36:46.118464+00', 0, 1, 'lane', 'delivered', NULL, NULL, '2026-11-30 17:36:46.261203+00');
 
 
 --
 -- Data for Name: claim; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.claim OVERRIDING SYSTEM VALUE VALUES (1, '01a22d56-7aa6-78c6-b067-c9985104fa47', '01a22d56-7a9a-7386-8be9-bfb75c1374c3', 1, 'lane', '{5,6}', '{1318119338,1318119338}', 17, 0, '2026-11-30 16:42:51.952479+00');
+INSERT INTO outbox.claim OVERRIDING SYSTEM VALUE VALUES (1, '01a22d87-d433-76b0-a2e3-d243b8f2b095', '01a22d87-d426-7dad-82ed-2c436851281f', 1, 'lane', '{5,6}', '{1318119338,1318119338}', 17, 0, '2026-11-30 17:36:46.139525+00');
 
 
 --
 -- Data for Name: control; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.control VALUES ('topic', 'up.paused', 'recorded', 'test', '2026-11-30 16:42:52.20967+00');
+INSERT INTO outbox.control VALUES ('topic', 'up.paused', 'recorded', 'test', '2026-11-30 17:36:46.265296+00');
 
 
 --
 -- Data for Name: dead; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.dead VALUES (10, '01a22d56-7a93-7586-867b-ff50f4879b0e', 'up.dead', NULL, '\x646561642031', '{"Label": "dead 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.923517+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 16:42:52.140011+00', '2026-11-30 16:42:52.140011+00', 'error', 'as recorded', '2026-11-30 16:42:52.140011+00');
-INSERT INTO outbox.dead VALUES (11, '01a22d56-7a96-7728-a159-d34d47f9b748', 'up.dead', NULL, '\x646561642032', '{"Label": "dead 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.92653+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 16:42:52.140011+00', '2026-11-30 16:42:52.140011+00', 'error', 'as recorded', '2026-11-30 16:42:52.140011+00');
-INSERT INTO outbox.dead VALUES (12, '01a22d56-7a98-7051-b98b-4523657a8229', 'up.parked', 'up.parked', '\x7061726b65642031', '{"Label": "parked 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.928077+00', 0, 3, 0, true, NULL, NULL, '2026-11-30 16:42:52.173171+00', '2026-11-30 16:42:52.173171+00', 'error', 'as recorded', '2026-11-30 16:42:52.173171+00');
+INSERT INTO outbox.dead VALUES (10, '01a22d87-d421-74e3-b80b-58255cdf4061', 'up.dead', NULL, '\x646561642031', '{"Label": "dead 1"}', NULL, NULL, NULL, NULL, '2026-11-30 17:36:46.113432+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 17:36:46.216939+00', '2026-11-30 17:36:46.216939+00', 'error', 'as recorded', '2026-11-30 17:36:46.216939+00');
+INSERT INTO outbox.dead VALUES (11, '01a22d87-d422-74fc-868e-d9cf7d08efef', 'up.dead', NULL, '\x646561642032', '{"Label": "dead 2"}', NULL, NULL, NULL, NULL, '2026-11-30 17:36:46.11453+00', 0, 3, 0, false, NULL, NULL, '2026-11-30 17:36:46.216939+00', '2026-11-30 17:36:46.216939+00', 'error', 'as recorded', '2026-11-30 17:36:46.216939+00');
+INSERT INTO outbox.dead VALUES (12, '01a22d87-d423-758a-8094-5385c62a5094', 'up.parked', 'up.parked', '\x7061726b65642031', '{"Label": "parked 1"}', NULL, NULL, NULL, NULL, '2026-11-30 17:36:46.115502+00', 0, 3, 0, true, NULL, NULL, '2026-11-30 17:36:46.236207+00', '2026-11-30 17:36:46.236207+00', 'error', 'as recorded', '2026-11-30 17:36:46.236207+00');
 
 
 --
 -- Data for Name: dedup; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.dedup VALUES ('up.ready', 'once', '01a22d56-7a85-7309-9e2a-10be5f6458c0', 4, '2026-11-30 16:42:51.911449+00');
+INSERT INTO outbox.dedup VALUES ('up.ready', 'once', '01a22d87-d414-77ad-8752-f8cab5e2768a', 4, '2026-11-30 17:36:46.10257+00');
 
 
 --
 -- Data for Name: message; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.message VALUES (1, '01a22d56-7a7c-760b-b79d-24add4b4518c', 'up.ready', 'up.ready', '\x72656164792031', '{"Label": "ready 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.902484+00');
-INSERT INTO outbox.message VALUES (2, '01a22d56-7a83-7c23-a84c-f69fb26d3744', 'up.ready', 'up.ready', '\x72656164792032', '{"Label": "ready 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.90798+00');
-INSERT INTO outbox.message VALUES (3, '01a22d56-7a84-787a-b628-864c437e3c0a', 'up.ready', 'up.ready', '\x72656164792033', '{"Label": "ready 3"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.90871+00');
-INSERT INTO outbox.message VALUES (4, '01a22d56-7a85-7309-9e2a-10be5f6458c0', 'up.ready', NULL, '\x72656164792034', '{"Label": "ready 4", "content-type": "text/plain"}', 'once', 7, '01:00:00', NULL, '2026-11-30 16:42:51.911874+00');
-INSERT INTO outbox.message VALUES (5, '01a22d56-7a89-76d6-aed4-32b32fa341c9', 'up.flight', 'up.flight', '\x666c696768742031', '{"Label": "flight 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.913629+00');
-INSERT INTO outbox.message VALUES (6, '01a22d56-7a90-7bc6-9f39-7ac00502766d', 'up.flight', 'up.flight', '\x666c696768742032', '{"Label": "flight 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.920884+00');
-INSERT INTO outbox.message VALUES (8, '01a22d56-7a91-7949-a9ec-2a8e9b2aac33', 'up.retry', 'up.retry', '\x72657472792032', '{"Label": "retry 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.921653+00');
-INSERT INTO outbox.message VALUES (13, '01a22d56-7a98-73e4-a863-aa6ecc38187c', 'up.parked', 'up.parked', '\x7061726b65642032', '{"Label": "parked 2"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.928315+00');
-INSERT INTO outbox.message VALUES (14, '01a22d56-7a98-7715-9c14-7bc7b81a84f2', 'up.paused', 'up.paused', '\x7061757365642031', '{"Label": "paused 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.928501+00');
+INSERT INTO outbox.message VALUES (1, '01a22d87-d40b-7944-a25b-27ef776178b5', 'up.ready', 'up.ready', '\x72656164792031', '{"Label": "ready 1"}', NULL, NULL, NULL, NULL, '2026-11-30 17:36:46.093878+00');
+INSERT INTO outbox.message VALUES (2, '01a22d87-d412-7166-9fb8-4ec0a49632f1', 'up.ready', 'up.ready', '\x72656164792032', '{"Label": "ready 2"}', NULL, NULL, NULL, NULL, '2026-11-30 17:36:46.098396+00');
+INSERT INTO outbox.message VALUES (3, '01a22d87-d413-78a2-9142-3a10e1efb634', 'up.ready', 'up.ready', '\x72656164792033', '{"Label": "ready 3"}', NULL, NULL, NULL, NULL, '2026-11-30 17:36:46.09976+00');
+INSERT INTO outbox.message VALUES (4, '01a22d87-d414-77ad-8752-f8cab5e2768a', 'up.ready', NULL, '\x72656164792034', '{"Label": "ready 4", "content-type": "text/plain"}', 'once', 7, '01:00:00', NULL, '2026-11-30 17:36:46.103182+00');
+INSERT INTO outbox.message VALUES (5, '01a22d87-d419-7e69-8e6f-817f8419ad49', 'up.flight', 'up.flight', '\x666c696768742031', '{"Label": "flight 1"}', NULL, NULL, NULL, NULL, '2026-11-30 17:36:46.106178+00');
+INSERT INTO outbox.message VALUES (6, '01a22d87-d41b-7786-a300-fda5f2a0ddc4', 'up.flight', 'up.flight', '\x666c696768742032', '{"Label": "flight 2"}', NULL, NULL, NULL, NULL, '2026-11-30 17:36:46.107699+00');
+INSERT INTO outbox.message VALUES (8, '01a22d87-d41d-771a-a205-792e02c887f7', 'up.retry', 'up.retry', '\x72657472792032', '{"Label": "retry 2"}', NULL, NULL, NULL, NULL, '2026-11-30 17:36:46.109571+00');
+INSERT INTO outbox.message VALUES (13, '01a22d87-d423-7f0b-b572-8423b27eb7f6', 'up.parked', 'up.parked', '\x7061726b65642032', '{"Label": "parked 2"}', NULL, NULL, NULL, NULL, '2026-11-30 17:36:46.116132+00');
+INSERT INTO outbox.message VALUES (14, '01a22d87-d424-79d1-80f7-7a6a5d4acdc8', 'up.paused', 'up.paused', '\x7061757365642031', '{"Label": "paused 1"}', NULL, NULL, NULL, NULL, '2026-11-30 17:36:46.116872+00');
 
 
 --
 -- Data for Name: migration; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.migration VALUES (1, 'core', '2026-11-30 16:42:51.677154+00', 1);
+INSERT INTO outbox.migration VALUES (1, 'core', '2026-11-30 17:36:45.982101+00', 1);
 
 
 --
 -- Data for Name: operation; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.operation OVERRIDING SYSTEM VALUE VALUES (1, 'pause', '{"topic": "up.paused"}', NULL, NULL, 'done', 'test', 'recorded', '{"changed": 1}', '2026-11-30 16:42:52.209984+00', '2026-11-30 16:42:52.209984+00');
+INSERT INTO outbox.operation OVERRIDING SYSTEM VALUE VALUES (1, 'pause', '{"topic": "up.paused"}', NULL, NULL, 'done', 'test', 'recorded', '{"changed": 1}', '2026-11-30 17:36:46.265735+00', '2026-11-30 17:36:46.265735+00');
 
 
 --
 -- Data for Name: relay; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.relay VALUES ('01a22d56-7a9a-7386-8be9-bfb75c1374c3', '2026-11-30 16:43:51.937992+00', '00:01:00', 1, false, '{}', false, 'test', 0, 'test', 'poll', '{"lane": {"free": null, "take": "^(?:up\\.flight)$", "topics": [{"in": true, "pattern": "up.flight"}], "unordered": []}}', '{}', '{}', '', '2026-11-30 16:42:51.940297+00', '2026-11-30 16:42:51.937992+00');
+INSERT INTO outbox.relay VALUES ('01a22d87-d426-7dad-82ed-2c436851281f', '2026-11-30 17:37:46.126699+00', '00:01:00', 1, false, '{}', false, 'test', 0, 'test', 'poll', '{"lane": {"free": null, "take": "^(?:up\\.flight)$", "topics": [{"in": true, "pattern": "up.flight"}], "unordered": []}}', '{}', '{}', '', '2026-11-30 17:36:46.129151+00', '2026-11-30 17:36:46.126699+00');
 
 
 --
@@ -4373,8 +4373,8 @@ INSERT INTO outbox.setting VALUES ('home', '7713973082847956653/16384/16397');
 -- Data for Name: waiting; Type: TABLE DATA; Schema: outbox; Owner: -
 --
 
-INSERT INTO outbox.waiting VALUES (9, '01a22d56-7a92-70d5-b968-2e9f8a417e92', 'up.later', 'up.later', '\x6c617465722031', '{"Label": "later 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.92228+00', 0, 0, 0, false, NULL, '2026-11-30 17:42:51.92228+00', NULL, NULL, NULL, NULL);
-INSERT INTO outbox.waiting VALUES (7, '01a22d56-7a91-743b-984f-052f6cab2767', 'up.retry', 'up.retry', '\x72657472792031', '{"Label": "retry 1"}', NULL, NULL, NULL, NULL, '2026-11-30 16:42:51.921369+00', 0, 1, 0, true, NULL, '2026-11-30 17:42:52.060709+00', '2026-11-30 16:42:52.060709+00', '2026-11-30 16:42:52.060709+00', 'error', 'as recorded');
+INSERT INTO outbox.waiting VALUES (9, '01a22d87-d41f-735f-93ea-cfdd9644505d', 'up.later', 'up.later', '\x6c617465722031', '{"Label": "later 1"}', NULL, NULL, NULL, NULL, '2026-11-30 17:36:46.111699+00', 0, 0, 0, false, NULL, '2026-11-30 18:36:46.111699+00', NULL, NULL, NULL, NULL);
+INSERT INTO outbox.waiting VALUES (7, '01a22d87-d41c-7989-a859-944094694dc7', 'up.retry', 'up.retry', '\x72657472792031', '{"Label": "retry 1"}', NULL, NULL, NULL, NULL, '2026-11-30 17:36:46.108783+00', 0, 1, 0, true, NULL, '2026-11-30 18:36:46.18975+00', '2026-11-30 17:36:46.18975+00', '2026-11-30 17:36:46.18975+00', 'error', 'as recorded');
 
 
 --
@@ -4540,7 +4540,7 @@ CREATE INDEX claim_token ON outbox.claim USING btree (token);
 -- Name: dead_free; Type: INDEX; Schema: outbox; Owner: -
 --
 
-CREATE INDEX dead_free ON outbox.dead USING btree (key) WHERE (NOT holds);
+CREATE INDEX dead_free ON outbox.dead USING btree (key) WHERE ((key IS NOT NULL) AND (NOT holds));
 
 
 --

@@ -23,7 +23,7 @@ create table outbox.dead (
     died_at         timestamptz not null default clock_timestamp()
 );
 create index dead_key on outbox.dead (key, seq) where holds;
-create index dead_free on outbox.dead (key) where not holds;
+create index dead_free on outbox.dead (key) where key is not null and not holds;
 create index dead_id on outbox.dead (id);
 create index dead_topic on outbox.dead (topic, died_at);
 
