@@ -102,6 +102,20 @@ func BenchmarkRelayNoop(b *testing.B) {
 
 // TestHooksCostNothingWhenAbsent: a relay without hooks allocates one attempt for each message, and nothing else.
 func TestHooksCostNothingWhenAbsent(t *testing.T) {
+	// The test's store and the batches add some, more where others keep the processors busy and batches are small; one more for each
+	// message would be 2, however often it is tried.
+	const most, tries = 1.6, 10
+	var per float64
+	for range tries {
+		if per = allocationsPerMessage(t); per <= most {
+			return
+		}
+	}
+	t.Errorf("%.2f allocations for each message", per)
+}
+
+func allocationsPerMessage(t *testing.T) float64 {
+	t.Helper()
 	const messages = 20_000
 	store := &endlessStore{left: messages, done: make(chan struct{})}
 	routes := sinkOf(func(context.Context, *outbox.Delivery) error { return nil })
@@ -112,8 +126,5 @@ func TestHooksCostNothingWhenAbsent(t *testing.T) {
 	<-store.done
 	r.mustStop()
 	runtime.ReadMemStats(&after)
-	// The test's store and the batches add some; one more for each message would be 2.
-	if per := float64(after.Mallocs-before.Mallocs) / messages; per > 1.6 {
-		t.Errorf("%.2f allocations for each message", per)
-	}
+	return float64(after.Mallocs-before.Mallocs) / messages
 }
